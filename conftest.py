@@ -22,7 +22,17 @@ ROOT = Path(__file__).parent
 WITH_EXTRAS = tuple(
     str(ROOT / "src" / "lowregret" / room)
     for room in (
-        *("adapters", "audit", "checks", "cli", "construct", "files/kernel_cache.py", "plots.py", "transformer"),
+        *(
+            "adapters",
+            "audit",
+            "checks",
+            "cli",
+            "construct",
+            "engine/compiled.py",
+            "files/kernel_cache.py",
+            "plots.py",
+            "transformer",
+        ),
     )
 )
 EXAMPLE = "<doctest "  # what Python calls the file of a docstring's example

@@ -32,8 +32,8 @@ def core() -> None:
     guard = guarded()
     if not guard.events or guard.certificate.at(50).regret_bound <= 0:
         raise SystemExit("a model that is wrong every day was not left")
-    guarded().save("guard.safetensors")
-    lr.Guard(FROST).load("guard.safetensors")
+    guarded().save("guard")
+    lr.Guard(FROST).load("guard")
 
 
 def guarded() -> lr.Guard:
@@ -59,10 +59,9 @@ def torch() -> None:
 
 
 def fast() -> None:
-    laws_NxTxS = np.full((64, 1024, 2), 0.5)
-    lr.ExactTest(FROST, 1024).trip_times(laws_NxTxS, np.zeros((64, 1024), int))
+    lr.backtest(FROST, np.full((128, 1024, 2), 0.5), lr.problems.Positions(np.zeros((128, 1024), int)))
     if "numba" not in sys.modules:
-        raise SystemExit("a long recording was not handed to compiled kernels")
+        raise SystemExit("a long recording was not handed to the compiled loop")
 
 
 def data() -> None:
@@ -114,13 +113,13 @@ def sklearn() -> None:
     from sklearn.linear_model import LogisticRegression
 
     X, came = np.arange(40.0)[:, None], np.array(["calm", "event"] * 20)
-    lr.GuardedClassifier(LogisticRegression(), FROST).fit(X, came).policy(X[:1])
+    lr.GuardedClassifier(LogisticRegression(), lr.Guard(FROST)).fit(X, came).policy(X[:1])
 
 
 def river() -> None:
     from river import naive_bayes
 
-    model = lr.adapters.GuardedRiverClassifier(naive_bayes.GaussianNB(), FROST)
+    model = lr.adapters.GuardedRiverClassifier(naive_bayes.GaussianNB(), lr.Guard(FROST))
     for came in ("calm", "event", "event"):
         model.policy_one({"wind": 1.0})
         model.learn_one({"wind": 1.0}, came)

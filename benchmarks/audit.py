@@ -1,8 +1,8 @@
 """``python -m benchmarks.audit [streams [steps]]``: an audit beside a pandas groupby loop, as CSV, and on Ray.
 
 ``1 1000000`` is one stream of a million rows. Memory is what the process grew by, beside the columns that are read.
-The loop is what one would write by hand: for every stream of a frame, the default rule, payoffs of the model, of the
-guard and of Hedge. It runs on at most a thousand streams, in one process. Up to two million rows, the same log is read
+The loop is what one would write by hand: for every stream of a frame, payoffs of the model, of a guard and of
+Hedge. It runs on at most a thousand streams, in one process. Up to two million rows, the same log is read
 as CSV too, and audited by two workers of a local Ray with a home of its own, where Ray is installed.
 """
 
@@ -136,16 +136,15 @@ def _by_hand(log: Path, streams: int, steps: int) -> float:
     begin = _cpu()
     frame = pd.read_parquet(log, filters=[("stream", "<", f"stream-{streams:06}")])
     problem, earned = lr.matching(), []
-    rule = lr.ExactTest(problem, steps)
     for _, own in frame.groupby("stream"):
         own = own.sort_values("step")
         probs, states = own[["p_0", "p_1"]].to_numpy(), own["state"].to_numpy().astype(np.int64)
-        laws, _ = rule.replaced(probs[None], states[None])
-        for law in (probs, laws[0]):
-            played = problem.quantal_response(law, rule.temperature)
-            earned.append((played * problem.utility[:, states].T).sum())
-        hedge = lr.policies.Hedge(problem, steps).policy_sequence(states)
-        earned.append((hedge * problem.utility[:, states].T).sum())
+        guard, paid = lr.Guard(problem), problem.utility[:, states].T
+        earned.append(paid[np.arange(steps), problem.best_response(probs)].sum())
+        for law, state, each in zip(probs, states.tolist(), paid, strict=True):
+            earned.append(guard.advise(law).policy @ each)
+            guard.observe(state)
+        earned.append((lr.policies.Hedge(problem, steps).policy_sequence(states) * paid).sum())
     return (_cpu() - begin) / len(frame)
 
 

@@ -14,7 +14,7 @@ from lowregret.construct import agreement, build
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Transformer, load
 
-from .__main__ import best_of
+from .device import best_of
 from .precision import DTYPES, codes, precision
 
 
@@ -95,8 +95,8 @@ def costs(device: str) -> None:
             memory = model.update(memory, token)
         model.predict(memory).sum().item()
 
-    whole = best_of(lambda: base.predict_sequence(tokens).sum().item(), 3)
-    a_step = best_of(lambda: stream(base), 3)
+    whole = best_of(lambda: base.predict_sequence(tokens).sum().item(), 3, device)
+    a_step = best_of(lambda: stream(base), 3, device)
     print("| on the decoder of the paper's size | dtype | whole sequences | streams |\n|---|---|---|---|")
     times = f"1 ({whole / rows * 1e3:.2g} ms each) | 1 ({a_step / steps * 1e3:.1f} ms a step of {streams})"
     print(f"| the decoder alone | float32 | {times} |")
@@ -108,8 +108,8 @@ def costs(device: str) -> None:
             model = build(decoder, rule, dtype=dtype)
             model.module.to(device)
             ratios = (
-                best_of(lambda model=model: model.predict_sequence(tokens).sum().item(), 3) / whole,
-                best_of(lambda model=model: stream(model), 3) / a_step,
+                best_of(lambda model=model: model.predict_sequence(tokens).sum().item(), 3, device) / whole,
+                best_of(lambda model=model: stream(model), 3, device) / a_step,
             )
             print(f"| {kind} | {name} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
 

@@ -30,7 +30,7 @@ T = 64 if SMALL else 1024
 
 
 RULES = {
-    "every start": lr.ExactTest(lr.matching(), T),
+    "every start": lr.rules.ExactTest(lr.matching(), T),
     "regret rate": RegretRate(lr.matching(), T),
 }
 
@@ -94,7 +94,7 @@ def steps() -> Iterator[Line]:
     source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
     masked = Masked(source, base, RegretRate(coin, T))
-    distilled = Distil(source, base, lr.ExactTest(coin, T, delta=2 / T), play_share=0.0)
+    distilled = Distil(source, base, lr.rules.ExactTest(coin, T, delta=2 / T), play_share=0.0)
     for name, task, batch, wide in (
         ("BERNOULLI, batch 128", Imitate(source), 128, False),
         ("ROBUST (masked), batch 128", masked, 128, False),
@@ -121,7 +121,7 @@ def replay() -> Iterator[Line]:
     source, coin = lr.sources.paper_sources(size.context)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
     settings = TrainingSettings(size=size, batch=32, steps=100, optimiser=DECAYING, stream="float32")
-    rule = lr.ExactTest(coin, size.context, delta=2 / size.context)
+    rule = lr.rules.ExactTest(coin, size.context, delta=2 / size.context)
     kinds: dict[str, Callable[[], object]] = {
         "imitate": lambda: Imitate(source),
         "imitate, soft": lambda: Imitate(lr.PolyaUrn(2), soft=True),

@@ -27,40 +27,36 @@ def seconds(call: Callable[[], Any], times: int = 3) -> float:
 def fleet(n: int = N) -> None:
     """The default guard of a coin, and one told a scale for each stream; in the middle of a run, nobody switched."""
     rng, folder = np.random.default_rng(0), tempfile.TemporaryDirectory()
-    for name, settings in {"law alone": {}, "a scale each": {"payoffs": "scaled"}}.items():
-        guard = lr.Guard(lr.matching(), 10_000, batch_shape=(n,), **settings)  # type: ignore[arg-type]
-        path = f"{folder.name}/{name}.safetensors"
+    for name, scaled in {"law alone": False, "a scale each": True}.items():
+        guard, one, path = lr.Guard(lr.matching(), streams=n), lr.Guard(lr.matching()), f"{folder.name}/{name}"
 
-        def step(guard: lr.Guard = guard, settings: Any = settings) -> None:
-            m = guard.batch_shape[0]
+        def step(guard: lr.Guard = guard, scaled: bool = scaled) -> None:
+            m = guard.shape[0]
             chance = rng.uniform(0.3, 0.7, m)
-            told = {"scale": rng.uniform(0.1, 1, m)} if settings else {}
-            guard.advise(np.stack([1 - chance, chance], axis=-1), **told)
+            guard.advise(np.stack([1 - chance, chance], axis=-1), scale=rng.uniform(0.1, 1, m) if scaled else None)
             guard.observe((rng.random(m) < chance).astype(int))
 
-        one = lr.Guard(lr.matching(), 10_000, **settings)  # type: ignore[arg-type]
-
-        def alone(one: lr.Guard = one, settings: Any = settings) -> None:
+        def alone(one: lr.Guard = one, scaled: bool = scaled) -> None:
             for _ in range(200):
-                one.advise(np.array([0.5, 0.5]), **({"scale": 0.5} if settings else {}))
+                one.advise(np.array([0.5, 0.5]), scale=0.5 if scaled else None)
                 one.observe(0)
 
         for _ in range(5):
             step()
         unit, single = seconds(step, 5), seconds(alone) / 200
         print(f"{n} streams, {name}: a step {unit * 1e3:.1f} ms, {n * single / unit:.0f} times faster than one by one")
-        other = lr.Guard(lr.matching(), 10_000, batch_shape=(1,), **settings)  # type: ignore[arg-type]
+        other = lr.Guard(lr.matching(), streams=1)
         rows: dict[str, Callable[[], Any]] = {
             "save": lambda guard=guard, path=path: guard.save(path),
             "load": lambda other=other, path=path: other.load(path),
-            "state_dict": guard.state_dict,
+            "dumps": guard.dumps,
             "add 1,000": lambda guard=guard: guard.add(n // 100),
             "retire 1,000": lambda guard=guard: guard.retire(guard.streams[: n // 100]),
         }
         for what, call in rows.items():
             took = seconds(call)
             print(f"  {what:14s} {took * 1e3:8.1f} ms {took / unit:8.2f} steps")
-        assert other.batch_shape == (n,)
+        assert other.shape == (n,)
         print(f"  the file {os.path.getsize(path) / 2**20:.1f} MiB, {os.path.getsize(path) / n:.0f} bytes a stream")
     folder.cleanup()
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MiB")

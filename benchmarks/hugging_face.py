@@ -86,7 +86,7 @@ def main() -> None:
     plain = {"data_collator": imitate, "compute_loss_func": next_token}
     model = trained(model, everything, asked.steps, asked.batch, 1e-3, asked.seed, **plain)
     base = lr.HFPredictor(copy.deepcopy(model), STATES, prompt=[BOS])
-    rule = lr.ExactTest(problem, T, delta=2 / T, fallback=lr.PolyaUrn(2))
+    rule = lr.rules.ExactTest(problem, T, delta=2 / T, fallback=lr.PolyaUrn(2))
     guarded = lr.robustify(base, problem, T, rule=rule)
     recipe = lr.adapters.HFDistil(guarded, seed=asked.seed)
     student = trained(

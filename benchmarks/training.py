@@ -62,7 +62,7 @@ def steps(size: Size, batch: int, device: str, repeats: int) -> None:
     base = Transformer(Decoder(2, size, seed=1).to(device))
     bernoulli = Imitate(source)
     robust = Masked(source, base, lr.rules.RegretRate(coin, T))
-    distilled = Distil(source, base, lr.ExactTest(coin, T, delta=2 / T), play_share=0.0)
+    distilled = Distil(source, base, lr.rules.ExactTest(coin, T, delta=2 / T), play_share=0.0)
     flash = (SDPBackend.FLASH_ATTENTION, *ORDER[2:])
     paper = TrainingSettings(size=size, batch=batch, optimiser=NANODO)
     wide = TrainingSettings(size=size, batch=batch, optimiser=NANODO, stream="float32")

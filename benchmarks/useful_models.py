@@ -4,7 +4,7 @@ To guess one of two states. At each step the model names one of them and says th
 (or .65) is true: the probabilities are wrong, and the advice is as good as any. It names the same at every step, or
 either with a chance of a half; then no fixed action is any good, and frequencies have two stories to tell.
 
-The guard plays best responses and has its second bettor. Alarms at delta .05 and 1/T, with 95% Wilson intervals; the
+Alarms of the usual guard at delta .05 and 1/T, with 95% Wilson intervals; the
 cost is what the guard earned less than the model's best response, in the runs in which an alarm sounded, and in all
 runs as a share of what the model earns above guessing. All seeds are fixed.
 """
@@ -16,7 +16,8 @@ import numpy as np
 from scipy import stats
 
 import lowregret as lr
-from lowregret.problems import Known
+from lowregret.engine import Said
+from lowregret.engine.loop import form_of
 from lowregret.tables import Table
 
 COIN, TRUE = lr.matching(), {0.9: 0.7, 0.8: 0.65}
@@ -30,26 +31,18 @@ def runs(names: str, says: float, true: float, steps: int, count: int, seed: int
     return laws, np.where(rng.random((count, steps)) < true, which, 1 - which)
 
 
-def lost(laws: np.ndarray, states: np.ndarray, delta: float) -> np.ndarray:
-    """What the guard earned less than the model's best response in each run, ``[N]``, in total."""
-    count, steps = states.shape
-    guard = lr.Guard(COIN, steps, delta=delta, temperature=0, likelihood=True, batch_shape=(count,))
-    earned, rows = np.zeros(count), np.arange(count)
-    for t in range(steps):
-        earned += guard.advise(laws[:, t]).policy[rows, states[:, t]]
-        guard.observe(states[:, t])
-    return (laws.argmax(axis=-1) == states).sum(axis=1) - earned
-
-
 def row(names: str, says: float, true: float, steps: int, delta: float, count: int) -> tuple[str, ...]:
     laws, states = runs(names, says, true, steps, count, seed=0)
-    rule = lr.ExactTest(COIN, steps, delta, temperature=0, likelihood=True)
-    heard = rule.trip_times(laws, states, Known()) <= steps  # all runs at once
+    engine = lr.Guard(COIN, test=lr.ExactTest(delta, steps)).engine
+    trace = form_of(engine, states.size).run(engine.start(count), Said(laws), states)
+    heard = trace.alarm_NxT.any(axis=1)
+    earned = [np.take_along_axis(each, states[..., None], axis=-1) for each in (trace.policy_NxTxA, trace.model_NxTxA)]
+    lost = (earned[1] - earned[0]).sum(axis=(1, 2))
     print(
         f"{names}: {says:g} is {true:g}, {steps:,} steps, delta {delta:.3g}: {heard.sum()} of {count} alarm", flush=True
     )
     found = stats.binomtest(int(heard.sum()), count).proportion_ci(method="wilson")
-    cost = lost(laws[heard], states[heard], delta) if heard.any() else np.zeros(1)
+    cost = lost[heard] if heard.any() else np.zeros(1)
     edge = count * steps * (true - 0.5)
     return (
         names,

@@ -13,7 +13,7 @@ author = "The lowregret authors"
 project_copyright = "The lowregret authors"
 version = release = lowregret.__version__
 
-logging.getLogger("lowregret").setLevel(logging.WARNING)  # else latex2mathml shows every switch of the examples
+logging.getLogger("lowregret").setLevel(logging.WARNING)  # else latex2mathml shows every alarm of the examples
 
 extensions = [
     "myst_parser",

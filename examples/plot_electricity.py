@@ -53,7 +53,7 @@ cases, values = real_figure.staged(said, wrong, breaks)
 # plays until an alarm. Of numbers the mixture is Hedge over the orders and the model's, from the first hour on.
 forecasts, came_in_all = lr.Quantiles(levels, values), np.tile(came, (len(cases), 1))
 found = lr.backtest(bill, forecasts, came_in_all, fallback=False)
-untested = lr.backtest(bill, forecasts, came_in_all, guard=lr.Guard(bill, len(came), test=False), fallback=False)
+untested = lr.backtest(lr.Guard(bill, test=lr.NoTest()), forecasts, came_in_all, fallback=False)
 runs = real_figure.runs_of(found, untested, cases)
 title = f"Thousands of dollars in {len(came):,} hours, beside buying exactly what is needed"
 print(real_figure.money_table(runs, hours, title, "%d %b", "hours"))
@@ -69,9 +69,9 @@ print(real_figure.yardsticks(found))
 nearest = orders[np.abs(said[:, [14]] - orders).argmin(axis=1)]
 print(f"the order next to the 75% quantile: {earned(nearest, came).sum():,.0f}; ", end="")
 print(f"that quantile itself, if it could be ordered: {earned(said[:, 14], came).sum():,.0f}")
-quantal = lr.ExactTest(bill, len(came))
-soft = quantal.scene(lr.Quantiles(levels, said), None, np.arange(1, len(came) + 1)).base_A  # every hour at once
-print(f"the quantal response, no break staged: {(soft * bill.payoffs(came)).sum():,.0f}")
+quantal = lr.Guard(bill, test=lr.ExactTest(horizon=len(came)), response=lr.QuantalResponse())
+soft = lr.backtest(quantal, lr.Quantiles(levels, said), came, fallback=False)
+print(f"the quantal response, no break staged: {soft.earned['guard'] * len(came):,.0f}")
 
 # %%
 # The figure: readings a day late from 12 March on, hour by hour, and all breaks.

@@ -28,12 +28,12 @@ street = lr.Markov(0.3 * np.eye(5) + 0.7 * quiet, window=1, initial=quiet)
 demand = np.concatenate([lr.sample(forecast, 60, 1, seed=4)[0], lr.sample(street, days - 60, 1, seed=5)[0]])
 
 # %%
-# Day by day: hear the forecast, order what the guard says, see the demand. (Demand must be seen in full: where unsold
+# Day by day: take the forecast, order what the guard says, see the demand. (Demand must be seen in full: where unsold
 # demand is not recorded, the guarantee does not apply.)
 # Beside it: the forecast alone, by its best response; the guard's mixture from the first day on, without a test; and
 # the order that would have been best the day before.
-guard = lr.Guard(shop, horizon=days, on_event=print)
-mixture = lr.Guard(shop, horizon=days, test=False)
+guard = lr.Guard(shop, test=lr.ExactTest(horizon=days), on_event=print)
+mixture = lr.Guard(shop, test=lr.NoTest(horizon=days))
 earned = dict.fromkeys(("forecast alone", "guarded", "mixture", "yesterday's best"), 0.0)
 memory, last = forecast.start(), 4
 for state in demand.tolist():

@@ -22,6 +22,7 @@ from lowregret import plots
 T = 1000  # the programs play exactly as many rounds
 game = lr.rock_paper_scissors()
 temperature = 1 / np.sqrt(T)  # of the quantal response: what is always the best answer is easily foreseen
+parts = {"test": lr.ExactTest(horizon=T), "response": lr.QuantalResponse(temperature)}
 
 
 class Habits:
@@ -66,12 +67,12 @@ def match(name: str, guard: lr.Guard | None, seed: int = 0) -> np.ndarray:
 # %%
 # Four programs with a habit, and four that adapt to whom they play. What the model earns alone and with the guard, and
 # when the first alarm was.
-print(lr.Guard(game, T, temperature=temperature).certificate, "\n")
+print(lr.Guard(game, **parts).certificate, "\n")
 programs = ["rotatebot", "switchbot", "freqbot2", "textbot", "russrocker4", "iocainebot", "greenberg", "mod1bot"]
 found = {}
 print(f"{'points after 1,000 rounds':26s}{'model alone':>12s}{'guarded':>9s}{'first alarm':>13s}")
 for name in programs:
-    guard = lr.Guard(game, T, temperature=temperature)
+    guard = lr.Guard(game, **parts)
     found[name] = match(name, None), match(name, guard), guard.events
     alone, guarded, events = found[name]
     first = str(events[0].step) if events else "-"
@@ -84,7 +85,7 @@ fig, axes = plt.subplots(2, 4, figsize=(11, 5), sharex=True, layout="constrained
 for ax, (name, (alone, guarded, events)) in zip(axes.flat, found.items(), strict=True):
     ax.plot(np.arange(1, T + 1), guarded, color=plots.COLOURS[0], linewidth=2, label="guarded")
     ax.plot(np.arange(1, T + 1), alone, color=plots.COLOURS[1], linestyle="--", label="model alone")
-    alarms = [event.step for event in events if isinstance(event, lr.Switch)]
+    alarms = [event.step for event in events if isinstance(event, lr.Alarm)]
     ax.plot(alarms, guarded[np.array(alarms, dtype=int) - 1], "o", color="black", markersize=4, label="alarm")
     ax.axhline(0, color="#BBBBBB", linewidth=1, zorder=0)
     ax.set_title(name)

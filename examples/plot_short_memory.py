@@ -23,7 +23,7 @@ tokens = np.concatenate([home, np.ones(T // 2, dtype=int)])  # as the model says
 # answers. The more it looks back, the less it loses after the change; at home it says what the model says.
 players = {"the model": lr.policies.Respond(model, problem, T**-0.5)}
 for extra in (64, 256):
-    rule = lr.ExactTest(problem, extra, delta=0.01 / T)  # T copies, each with a chance of 0.01 / T to switch in vain
+    rule = lr.rules.ExactTest(problem, extra, delta=0.01 / T)  # of each of T copies
     players[f"{extra} tokens more"] = lr.AverageRestart(model, problem, 1, extra, T, rule=rule)
 played = {name: player.policy_sequence(tokens) for name, player in players.items()}
 for name, policy in played.items():

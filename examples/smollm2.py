@@ -119,7 +119,7 @@ def play(game: Game, model: Any, tokenizer: Any, rounds: int, n: int, seed: int)
 
 def certified(game: Game, rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """Rounds, and the most that regret can have summed up to by then."""
-    certificate = lr.ExactTest(game.problem, rounds).certificate
+    certificate = lr.rules.ExactTest(game.problem, rounds).certificate
     at = np.unique(np.linspace(1, rounds, 60).astype(int))
     return at, np.array([step * certificate.at(int(step)).regret_bound for step in at])
 
@@ -133,7 +133,7 @@ def interval(values_N: np.ndarray) -> tuple[float, float]:
 
 def summary(game: Game, found: dict[tuple[str, str], Played], rounds: int) -> dict[str, Any]:
     """The numbers behind a row of the figure."""
-    bound = lr.ExactTest(game.problem, rounds).certificate.regret_bound
+    bound = lr.rules.ExactTest(game.problem, rounds).certificate.regret_bound
     entries: dict[str, Any] = {"certificate": bound, "delta": 1 / rounds, "plain opponent": game.habit_named}
     for (opponent, player), played in found.items():
         mean, half = interval(played.payoffs_NxT.mean(-1))

@@ -19,7 +19,7 @@ if importlib.util.find_spec("torch") is not None:
 LONGEST = (
     *("construct/test_deciding", "house/test_readme", "house/test_examples"),
     *("paper/test_verify", "adversaries/test_worst_cases", "robust/test_restart", "rules/test_false_alarms"),
-    *("guard/test_fuzz_interrupts", "rules/test_every_start_promises", "transformer/test_training"),
+    *("rules/test_every_start_promises", "transformer/test_training"),
     *("paper/test_numbers", "adapters/test_logits_processor", "checks/test_laws", "paper/test_reproduce"),
 )
 
@@ -98,7 +98,9 @@ def random_markov(rng: np.random.Generator, n_states: int, window: int | None = 
     return lr.Markov(table / table.sum(-1, keepdims=True), order)
 
 
-def with_urn(problem: lr.DecisionProblem, horizon: int | None, delta: float | None = None, **more: Any) -> lr.ExactTest:
+def with_urn(
+    problem: lr.DecisionProblem, horizon: int | None, delta: float | None = None, **more: Any
+) -> lr.rules.ExactTest:
     """The exact test that plays the urn for good after its alarm."""
     delta = 1 / max(horizon or 2, 2) if delta is None else delta
-    return lr.ExactTest(problem, horizon, delta=delta, fallback=lr.PolyaUrn(problem.n_states), **more)
+    return lr.rules.ExactTest(problem, horizon, delta=delta, fallback=lr.PolyaUrn(problem.n_states), **more)

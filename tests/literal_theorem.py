@@ -21,7 +21,7 @@ class Told(NamedTuple):
     charge_TxCxK: np.ndarray
 
 
-def weights(rule: lr.ExactTest, start: int) -> np.ndarray:
+def weights(rule: lr.rules.ExactTest, start: int) -> np.ndarray:
     """m(c, k, start) for one comparator, as the notes have it."""
     rates, C = len(rule.rates_K), rule.problem.n_actions
     if rule.horizon is None:
@@ -31,7 +31,7 @@ def weights(rule: lr.ExactTest, start: int) -> np.ndarray:
     return np.array([(0.25 / rates * when + first * (k == 0)) / C for k in range(rates)])
 
 
-def told(rule: lr.ExactTest, probs_TxS: np.ndarray, tokens_T: np.ndarray, keep: bool = False) -> Told:
+def told(rule: lr.rules.ExactTest, probs_TxS: np.ndarray, tokens_T: np.ndarray, keep: bool = False) -> Told:
     """The theorem on one stream, all wealth of every step with ``keep``."""
     U, J, T = rule.problem.utility, rule.problem.span, len(tokens_T)
     rates_K, trip, unspent = rule.rates_K, T + 1, 1.0
@@ -110,7 +110,7 @@ def chance_of(probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> np.ndarray:
     return np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], -1)[..., 0].prod(axis=-1)
 
 
-def regrets(rule: lr.ExactTest, probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def regrets(rule: lr.rules.ExactTest, probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The total regret of what is played, after every step ``[N, T]``, and the trip times; a step at a time."""
     N, T = tokens_NxT.shape
     U, memory, lead_NxA = rule.problem.utility, rule.start((N,)), np.zeros((N, rule.problem.n_actions))
@@ -123,7 +123,7 @@ def regrets(rule: lr.ExactTest, probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray)
     return np.stack(found, axis=1), np.where(memory.tripped_at == 0, T + 1, memory.tripped_at)
 
 
-def played_leads(rule: lr.ExactTest, memory: Any, moment: Any, tokens_N: np.ndarray, U: np.ndarray) -> np.ndarray:
+def played_leads(rule: lr.rules.ExactTest, memory: Any, moment: Any, tokens_N: np.ndarray, U: np.ndarray) -> np.ndarray:
     """What each action earned more than what was played in one step, ``[N, A]``."""
     chance_A1xN = rule.answer(memory, moment)
     mixed_NxA = np.concatenate([1 - chance_A1xN.sum(axis=0, keepdims=True), chance_A1xN]).T

@@ -1,7 +1,6 @@
 """Payoffs and forecasts, for the tests of forecasts in any form."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ def traded(position: float, move: np.ndarray) -> np.ndarray:
 SHOP = lr.Payoff(earned, ORDERS, -90, 60, knots=ORDERS, outcomes=(0, math.inf))
 TRADE = lr.Payoff(traded, (-1.0, 0.0, 1.0), -1, 1, knots=(-1, 1))
 BLIND = lr.Payoff(traded, (-1.0, 0.0, 1.0), -1, 1)  # nothing is said of what happens between outcomes
-RISES = lr.Quantiles([0.1, 0.5, 0.9], [0.1, 0.3, 0.8])
 
 
 def random_payoff(rng: np.random.Generator) -> lr.Payoff:
@@ -52,10 +50,3 @@ def random_forecast(rng: np.random.Generator, form: str, payoff: lr.Payoff, shap
 
 
 FORMS = ("samples", "quantiles")
-
-
-def at_step(forecast: Any, t: int) -> Any:
-    """The forecast for one step of recorded ones ``[..., T]``."""
-    if isinstance(forecast, lr.Quantiles):
-        return lr.Quantiles(forecast.levels, forecast.values[..., t, :])
-    return lr.Samples(forecast.values[..., t, :])

@@ -27,9 +27,9 @@ MODEL = lr.sources.paper_sources(T)["b"]
 SOURCES = {"as told": MODEL, "reversed": lr.sources.paper_sources(T)["a"]}
 
 
-def one_way(problem: lr.DecisionProblem, horizon: int | None, delta: float, **settings: Any) -> lr.ExactTest:
+def one_way(problem: lr.DecisionProblem, horizon: int | None, delta: float, **settings: Any) -> lr.rules.ExactTest:
     """The rule that the frontier is made of: the exact test, then the urn for good."""
-    return lr.ExactTest(problem, horizon, delta, **{"fallback": lr.PolyaUrn(problem.n_states), **settings})
+    return lr.rules.ExactTest(problem, horizon, delta, **{"fallback": lr.PolyaUrn(problem.n_states), **settings})
 
 
 def warm(temperature: float) -> lr.robust.Robust:
@@ -45,7 +45,7 @@ def players() -> dict[str, Any]:
         "unknown horizon": lr.robust.Robust(MODEL, one_way(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
         "hedge": lr.policies.Hedge(COIN, T),
         "cold": lr.policies.Respond(warm(0.1), COIN, 0.01),
-        "can return": lr.robust.Robust(MODEL, lr.ExactTest(COIN, T, delta=0.1)),
+        "can return": lr.robust.Robust(MODEL, lr.rules.ExactTest(COIN, T, delta=0.1)),
     }
 
 
@@ -119,7 +119,7 @@ def test_a_base_model_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     base = Counted([[0.3, 0.7]])
     rules = {f"{delta}": lr.robust.Robust(base, one_way(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
-    rules["can return"] = lr.robust.Robust(base, lr.ExactTest(COIN, T, delta=0.1))
+    rules["can return"] = lr.robust.Robust(base, lr.rules.ExactTest(COIN, T, delta=0.1))
     monkeypatch.setattr("lowregret.arrays._ROWS_ON_CPU", 3 * T * 2)  # few at a time, and all at once what can return
     lr.compare({"base": base, **rules}, {"other": ber(0.2)}, COIN, T, 20, seed=0)
     assert asked == [3] * 6 + [2]

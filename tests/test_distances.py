@@ -270,7 +270,7 @@ def test_and_exactly_so(seed: int) -> None:
     """Over all sequences: TV(robust, base) <= P(switch) <= delta."""
     rng = np.random.default_rng(seed)
     base, delta = random_markov(rng, 2), float(rng.choice([0.5, 0.2, 0.05]))
-    safe = lr.robust.Robust(base, lr.ExactTest(COIN, 12, delta=delta, fallback=lr.PolyaUrn(2, prior=0.2)))
+    safe = lr.robust.Robust(base, lr.rules.ExactTest(COIN, 12, delta=delta, fallback=lr.PolyaUrn(2, prior=0.2)))
     assert exact_sequence_tv(safe, base, 12) <= delta
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import lowregret as lr
+from lowregret.engine import Engine, Said, Setting
 
 from .cells import Scene, best_response
 from .entrants.plain import Urn
@@ -88,14 +89,17 @@ class Recovers:
     """
 
     def __init__(self, scene: Scene) -> None:
-        self.back = lr.Recovery().made_for(scene.problem, None, 0.0)
-        self.memory = self.back.start((scene.R,))
+        self.engine = Engine(Setting(scene.problem, lr.Actions(), lr.NoTest(), lr.Recovery(), lr.BestResponse()))
+        self.rows = self.engine.start(scene.R)
 
     def advise(self, laws_RxS: np.ndarray) -> np.ndarray:
-        return np.asarray(self.back.policy(self.memory, self.back.scene(self.memory, laws_RxS))).T
+        return np.asarray(self.engine.advise(self.rows, 1, Said(laws_RxS)).policy_NxA)
 
     def observe(self, laws_RxS: np.ndarray, states_R: np.ndarray, played_R: np.ndarray) -> None:
-        self.memory = self.back.update(self.memory, self.back.scene(self.memory, laws_RxS), states_R, played_R)
+        step = self.engine.advise(self.rows, 1, Said(laws_RxS))
+        policy_RxA = np.where(played_R[:, None], step.policy_NxA, step.model_NxA)
+        step = step._replace(in_force_N=played_R, policy_NxA=policy_RxA)
+        self.rows, _ = self.engine.observe(self.rows, 1, step, states_R)
 
     def restart(self, now_R: np.ndarray) -> None:
         pass

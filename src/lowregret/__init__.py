@@ -19,6 +19,7 @@ from . import (
     checks,
     comparison,
     distances,
+    engine,
     forecasts,
     guard,
     inputs,
@@ -37,15 +38,24 @@ from .audit import backtest
 from .certificates import Certificate
 from .comparison import compare
 from .distances import next_token_tv, sequence_tv
+from .engine import (
+    Actions,
+    BestResponse,
+    ExactTest,
+    NoTest,
+    QuantalResponse,
+    Recovery,
+    References,
+    UseReference,
+)
+from .engine.loop import warm_up
 from .forecasts import Quantiles, Samples
-from .guard import Advice, Guard, Left, Return, Switch
+from .guard import Advice, Alarm, Guard, ModelDropped, OutcomeGivenUp, OutcomeIgnored, Return
 from .memory import take
-from .policies import Recovery
 from .predictors import FromFunction, Markov, Mixture, PolyaUrn, Predictor, sample
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret, internal_regret
 from .robust import AverageRestart, robustify
-from .rules import ExactTest
 
 __version__ = "0.1.0"
 
@@ -69,8 +79,11 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Actions",
     "Advice",
+    "Alarm",
     "AverageRestart",
+    "BestResponse",
     "Certificate",
     "DecisionProblem",
     "ExactTest",
@@ -79,18 +92,23 @@ __all__ = [
     "Guard",
     "GuardedClassifier",
     "HFPredictor",
-    "Left",
     "Markov",
     "Mixture",
+    "ModelDropped",
+    "NoTest",
+    "OutcomeGivenUp",
+    "OutcomeIgnored",
     "Payoff",
     "PolyaUrn",
     "Predictor",
+    "QuantalResponse",
     "Quantiles",
     "Recovery",
+    "References",
     "Return",
     "RobustLogitsProcessor",
     "Samples",
-    "Switch",
+    "UseReference",
     "__version__",
     "adversaries",
     "arrays",
@@ -102,6 +120,7 @@ __all__ = [
     "comparison",
     "cost_loss",
     "distances",
+    "engine",
     "external_regret",
     "forecasts",
     "guard",
@@ -126,4 +145,5 @@ __all__ = [
     "take",
     "tips",
     "trading",
+    "warm_up",
 ]

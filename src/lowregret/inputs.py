@@ -137,6 +137,13 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def of_kind(value: Any, kind: Any, name: str, such: str) -> Any:
+    """An object of one of these kinds, and not a class of them."""
+    if isinstance(value, type) or not isinstance(value, kind):
+        raise ValueError(f"{name} must be {such}, got {shown(value)}")
+    return value
+
+
 def choice(value: Any, name: str, options: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in options:
@@ -161,6 +168,14 @@ def listed(values: Any, name: str, each: Callable[[Any, str], float]) -> list[fl
     if not items:
         raise ValueError(f"{name} must be a list of numbers with at least one value, got {shown(values)}")
     return [each(item, name) for item in items]
+
+
+def names_of(values: Any, name: str) -> tuple[str, ...]:
+    """Names, at least one and each once."""
+    listed = list(values) if isinstance(values, (list, tuple)) else None
+    if not listed or not all(isinstance(one, str) and one for one in listed) or len(set(listed)) < len(listed):
+        raise ValueError(f"{name} must be names, at least one and each once, got {shown(values)}")
+    return tuple(listed)
 
 
 def amount(value: Any, name: str) -> Any:

@@ -17,7 +17,9 @@ from .test_language_models import SEPARATOR, llama  # noqa: E402
 
 T, STATES, PROMPT = 12, [3, 6], [7, 1]
 RULE = with_urn(lr.matching(), T, delta=0.3)
-RETURNS = lr.ExactTest(lr.matching(), T, delta=0.5, fallback=lr.Recovery(memories=(3, 6), share=0.02, budget=0.3))
+RETURNS = lr.rules.ExactTest(
+    lr.matching(), T, delta=0.5, fallback=lr.policies.Recovery(memories=(3, 6), share=0.02, budget=0.3)
+)
 
 
 def recipe(separator=SEPARATOR, rule=RULE, **settings):
@@ -153,7 +155,7 @@ def test_what_is_refused():
         distil.loss(torch.zeros((*batch["input_ids"].shape, 20)), batch["labels"][:, :3])
     lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))  # the default rule is not
     with pytest.raises(ValueError, match="robust must have a rule for one problem, with a horizon"):
-        lr.adapters.HFDistil(lr.robust.Robust(base, lr.ExactTest(lr.matching(), None, delta=0.1)))
+        lr.adapters.HFDistil(lr.robust.Robust(base, lr.rules.ExactTest(lr.matching(), None, delta=0.1)))
     with pytest.raises(ValueError, match="robust"):
         lr.adapters.HFDistil(base)
     with pytest.raises(ValueError, match="play_share"):

@@ -1,4 +1,4 @@
-"""River's classifiers and detectors against a ``Guard`` driven by hand, bit for bit, and against River's own checks."""
+"""``GuardedRiverClassifier`` beside a ``Guard`` that is driven by hand, bit for bit, and under River's own checks."""
 
 import pickle
 import sys
@@ -6,35 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from river import checks, datasets, dummy, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree
-from river.checks import common
+from river import checks, drift, dummy, ensemble, evaluate, linear_model, metrics, naive_bayes, preprocessing
 
 import lowregret as lr
+from lowregret.engine import Actions, ExactTest, QuantalResponse, References
+from lowregret.guard import Guard
+from lowregret.problems import Positions
 
-Guarded, Detector = lr.adapters.GuardedRiverClassifier, lr.adapters.GuardDriftDetector
-SEA = lr.DecisionProblem.from_payoffs([[20, -60], [0, 0]], actions=["sail", "stay"], states=["calm", "storm"])
+from .beside import assert_same
+
+Guarded = lr.adapters.GuardedRiverClassifier
 LABELS = ("calm", "storm")
-SEGMENTS = ("brickface", "sky", "foliage", "cement", "window", "path", "grass")
-
-
-def model_of() -> Any:
-    return preprocessing.StandardScaler() | linear_model.LogisticRegression()
-
-
-def bayes() -> Any:
-    return naive_bayes.GaussianNB()
+SEA = lr.DecisionProblem.from_payoffs([[20, -60], [0, 0]], actions=["sail", "stay"], states=LABELS)
 
 
 def days(n: int = 300, turn: int = 150, seed: int = 0) -> list[tuple[dict, str]]:
     """Wind brings storms; from day ``turn`` on, it keeps them away."""
     wind = np.random.default_rng(seed).normal(size=n)
     return [({"wind": float(w)}, LABELS[int((w > 0) == (day < turn))]) for day, w in enumerate(wind)]
-
-
-def told(model: Any, x: dict, y: Any) -> None:
-    """The row is asked, then its label comes."""
-    model.policy_one(x)
-    model.learn_one(x, y)
 
 
 def test_river_s_own_checks() -> None:
@@ -48,103 +37,97 @@ def test_river_s_own_checks() -> None:
     assert {"check_predict_proba_one", "check_bounded_memory_growth", "check_wrapper_accepts_kwargs"} <= set(names)
 
 
-def test_river_s_own_checks_with_many_labels() -> None:
-    """What the number of labels can change, on its data with seven beside those with two; the rest was seen above."""
-    touched = {"check_learn_one", "check_predict_proba_one", "check_classifier_tracks_seen_labels", "check_pickling"}
-    model = Guarded(naive_bayes.GaussianNB(), horizon=10_000, classes=(False, True, *SEGMENTS))
-    assert model._multiclass
-    for check in checks.yield_checks(model):
-        if check.__name__ in touched:
-            check(model.clone())
-
-
-def test_river_s_general_checks_of_the_detector() -> None:
-    """What River asks of everything that is not a model; its other checks feed ``learn_one``."""
-    general = [
-        common.check_repr, common.check_str, common.check_clone_same_class, common.check_clone_is_idempotent,
-        common.check_init_has_default_params_for_tests, common.check_init_default_params_are_not_mutable,
-        common.check_doc, common.check_clone_changes_memory_addresses, common.check_mutate_can_be_idempotent,
-        common.check_pickling_supports_roundtrip, common.check_repr_roundtrips_clone,
-        common.check_clone_with_new_params_applies, common.check_get_params_matches_signature,
-    ]  # fmt: skip
-    for params in Detector._unit_test_params():
-        for check in general:
-            check(Detector(**params))
-
-
 TRUTHS = {"calm": False, "storm": True}  # River's models of two labels know these two alone
-SETTINGS: list[dict[str, Any]] = [
-    {"problem": SEA, "horizon": 400},
-    {"problem": SEA, "horizon": 400, "classes": (False, True)},
-    {"problem": SEA, "horizon": 400, "floor": 0.0, "fallback": lr.PolyaUrn(2), "temperature": 0.05},
-    {"problem": SEA, "rule": lr.ExactTest(SEA, 400, delta=0.2, fallback=lr.PolyaUrn(2))},
-    {"horizon": 400, "classes": LABELS},
-    {"problem": lr.DecisionProblem(SEA.utility), "horizon": 400, "classes": ["calm", "storm"]},
-]
+BOOLEAN = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+SETTINGS: dict[str, dict[str, Any]] = {
+    "guessing": {"classes": LABELS},
+    "booleans": {"guard": Guard(SEA), "classes": (False, True)},
+    "quantal": {"guard": Guard(SEA, fallback=lr.PolyaUrn(2), response=QuantalResponse(0.05)), "floor": 0.0},
+    "unnamed": {"guard": Guard(lr.DecisionProblem(SEA.utility)), "classes": list(LABELS)},
+    "everything": {"guard": Guard(SEA, against=Actions(per=2) + References("desk"), test=ExactTest(horizon=300))},
+}
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_equals_a_guard_driven_by_hand(settings: dict) -> None:
-    is_truth = settings.get("classes") == (False, True)
-    made = model_of if is_truth else bayes
-    model, inner = Guarded(made(), **settings), made()
-    problem = settings.get("problem") or lr.DecisionProblem(np.eye(2), actions=LABELS, states=LABELS)
-    if problem.states == ("0", "1"):
-        problem = lr.DecisionProblem(problem.utility, states=LABELS)  # they have the names of the classes
-    own = {name: settings.get(name) for name in ("rule", "fallback", "temperature")}
-    guard, floor = lr.Guard(problem, 400, **own), settings.get("floor", 0.01)
-    for x, label in days():
-        y = TRUTHS[label] if is_truth else label
+@pytest.mark.parametrize("which", SETTINGS)
+def test_equals_a_guard_driven_by_hand(which: str) -> None:
+    settings, floor = SETTINGS[which], SETTINGS[which].get("floor", 0.01)
+    inner = BOOLEAN.clone() if which == "booleans" else naive_bayes.GaussianNB()
+    model = Guarded(inner.clone(), **settings)
+    guard = settings["guard"].fresh() if "guard" in settings else Guard(lr.DecisionProblem(np.eye(2), LABELS, LABELS))
+    for t, (x, label) in enumerate(days()):
+        y = TRUTHS[label] if which == "booleans" else label
+        labels = tuple(TRUTHS.values()) if which == "booleans" else LABELS
         said = inner.predict_proba_one(x)
-        law = np.array([said.get(TRUTHS[name] if is_truth else name, 0.0) for name in LABELS])
-        law = law * (1 - floor) + floor / 2 if said else np.array([0.5, 0.5])
-        advice = guard.advise(law)
-        assert list(model.predict_proba_one(x).values()) == advice.law.tolist()
-        assert list(model.policy_one(x).values()) == guard.policy().tolist()
-        guard.observe(lr.problems.Positions(LABELS.index(label)))
+        probs = np.array([said.get(name, 0.0) for name in labels])
+        probs = probs * (1 - floor) + floor / 2 if said else np.full(2, 0.5)
+        side: dict[str, Any] = {}
+        if which == "everything":
+            side = {"context": t % 2, "scale": 1 - t % 3 / 4, "references": {"desk": {"storm": 0.3, "calm": 0.7}}}
+        advice = guard.advise(probs, **side)
+        assert list(model.policy_one(x, **side).values()) == advice.policy.tolist()
+        assert model.predict_proba_one(x, **side) == dict(zip(labels, advice.law.tolist(), strict=True))
+        guess = advice.action if which == "guessing" else advice.law.argmax()
+        assert model.predict_one(x, **side) == labels[guess]
+        guard.observe(Positions(LABELS.index(label)))
         inner.learn_one(x, y)
+        model.learn_one(x, y, **side)
+    assert_same(model.guard, guard)
+    assert model.guard.events or which == "booleans"  # that model learns the turn before it costs much
+
+
+def test_clones_are_fresh_and_tell_the_same_listener() -> None:
+    heard: list[Any] = []
+    model = Guarded(naive_bayes.GaussianNB(), Guard(SEA, on_event=heard.append))
+    for x, y in days(180):
+        model.policy_one(x)
         model.learn_one(x, y)
-    assert model.guard.state_dict() == guard.state_dict()
-    assert model.events == guard.events
-    assert model.events or is_truth  # that model learns the turn before it costs much
-    assert model.certificate.regret_bound == guard.certificate.regret_bound
-
-
-def test_predicting_is_pure_and_silence_is_even() -> None:
-    silent = Guarded(dummy.NoChangeClassifier(), horizon=10, classes=LABELS)
-    assert silent.predict_proba_one({}) == {"calm": 0.5, "storm": 0.5}
-    model = Guarded(bayes(), SEA, 400)
-    for x, y in days(200):
-        before = pickle.dumps(model.guard.state_dict())
-        law = model.predict_proba_one(x)
-        assert model.predict_one(x) == max(law, key=lambda label: law[label])
-        assert model.policy_one(x).keys() == {"sail", "stay"}
-        assert pickle.dumps(model.guard.state_dict()) == before
-        model.learn_one(x, y)
-    assert model.switched == bool(model.events) is True
-
-
-def test_it_pickles_and_clones() -> None:
-    rows = days()
-    model = Guarded(bayes(), SEA, 400)
-    for x, y in rows[:180]:
-        told(model, x, y)
-    other = pickle.loads(pickle.dumps(model))
-    for each in (model, other):
-        for x, y in rows[180:]:
-            told(each, x, y)
-    assert other.guard.state_dict() == model.guard.state_dict()
+    assert heard == model.guard.events != []
     fresh = model.clone()
-    assert fresh.guard.state_dict() == Guarded(bayes(), SEA, 400).guard.state_dict()
-    assert fresh.problem == SEA
-    assert not fresh.events
+    assert (fresh.guard.steps, fresh.guard.problem, fresh.guard.on_event) == (0, SEA, heard.append)
 
 
-def test_river_evaluates_it() -> None:
-    rows = datasets.Phishing().take(300)
-    model = Guarded(tree.HoeffdingTreeClassifier(), horizon=1000, classes=(False, True))
-    score = evaluate.progressive_val_score(rows, model, metrics.Accuracy())
-    assert score.get() > 0.7
+def test_river_evaluates_it_with_a_delay() -> None:
+    rows = days()
+    on_time = Guarded(naive_bayes.GaussianNB(), Guard(SEA))
+    assert evaluate.progressive_val_score(rows[:150], on_time, metrics.Accuracy()).get() > 0.9
+    assert on_time.guard.steps == 150
+    guard, inner = Guard(SEA, lag=5), naive_bayes.GaussianNB()
+    for t in range(305):  # River gives the label of row t - 5 before it asks of row t
+        if t >= 5:
+            guard.observe(rows[t - 5][1])
+            inner.learn_one(*rows[t - 5])
+        if t < 300:
+            said = inner.predict_proba_one(rows[t][0])
+            guard.advise([said.get(label, 0.0) for label in LABELS] if said else [0.5, 0.5])
+    named = [(x, y, {"id": f"row {i}"}) for i, (x, y) in enumerate(rows)]
+    for stream in (rows, named):
+        late = Guarded(naive_bayes.GaussianNB(), Guard(SEA, lag=5), floor=0.0)
+        evaluate.progressive_val_score(stream, late, metrics.Accuracy(), delay=5)
+        assert_same(late.guard, guard)
+
+
+def test_river_s_wrappers_and_pipelines_around_it() -> None:
+    rows = days(120)
+    wrapped = drift.DriftRetrainingClassifier(Guarded(naive_bayes.GaussianNB(), Guard(SEA)), train_in_background=False)
+    evaluate.progressive_val_score(rows, wrapped, metrics.Accuracy())  # it asks again as the label comes
+    assert wrapped.model.guard.steps == 120
+    bagged = ensemble.BaggingClassifier(Guarded(naive_bayes.GaussianNB(), Guard(SEA)), n_models=2, seed=1)
+    for x, y in rows:
+        bagged.predict_one(x)
+        bagged.learn_one(x, y)  # each learns it so many times, and has played it once
+    assert all(60 < each.guard.steps < 100 for each in bagged.models)  # 1 - 1/e of 120 is 76
+
+    line = preprocessing.StandardScaler() | Guarded(naive_bayes.GaussianNB(), Guard(SEA), floor=0.0)
+    guard, scaler, inner = Guard(SEA), preprocessing.StandardScaler(), naive_bayes.GaussianNB()
+    for x, y in rows:  # the scaler learns as the label comes: the row is no longer what was asked
+        said = inner.predict_proba_one(scaler.transform_one(x))
+        guard.advise([said.get(label, 0.0) for label in LABELS] if said else [0.5, 0.5])
+        guard.observe(y)
+        scaler.learn_one(x)
+        inner.learn_one(scaler.transform_one(x), y)
+        line.predict_one(x)
+        line.learn_one(x, y)
+    assert_same(line["GuardedRiverClassifier"].guard, guard)
 
 
 class Breaks(dummy.NoChangeClassifier):
@@ -153,112 +136,43 @@ class Breaks(dummy.NoChangeClassifier):
 
 
 def test_a_refusal_changes_nothing() -> None:
-    model = Guarded(naive_bayes.GaussianNB(), SEA, 5)
-    rows = days()
-    for x, y in rows[:4]:
-        told(model, x, y)
-    model.policy_one(rows[4][0])
-    inner, guard = pickle.dumps(model.model), model.guard.state_dict()
+    model = Guarded(naive_bayes.GaussianNB(), Guard(SEA))
+    model.learn_one({"wind": 1.0}, "storm")  # nobody asked: the model learns it alone
+    assert model.guard.steps == 0
+    model.policy_one({"wind": 1.0})
+    inner, before = pickle.dumps(model.model), model.guard.dumps()
     for label in ("fog", 1, None, ["calm"]):
         with pytest.raises(ValueError, match=r"y must be one of the labels 'calm', 'storm', got"):
-            model.learn_one(rows[4][0], label)
-    assert pickle.dumps(model.model) == inner
-    assert model.guard.state_dict() == guard
-    model.learn_one(*rows[4])
-    inner = pickle.dumps(model.model)
-    for call in (model.policy_one, model.predict_one, lambda x: model.policy_one(x, id=5)):
-        with pytest.raises(ValueError, match="horizon"):
-            call(rows[5][0])
-    assert pickle.dumps(model.model) == inner
-    broken = Guarded(Breaks(), SEA, 5)
+            model.learn_one({"wind": 1.0}, label)
+    with pytest.raises(ValueError, match="context was not declared"):
+        model.policy_one({"wind": 1.0}, context=1)
+    with pytest.raises(ValueError, match="a label of probabilities must be one of the labels"):
+        model.policy_one({"wind": 1.0}, references={"desk": {"fog": 1.0}})
+    assert (pickle.dumps(model.model), model.guard.dumps()) == (inner, before)
+    broken = Guarded(Breaks(), Guard(SEA))
     for name in (None, "day"):
         broken.policy_one({}, id=name)
-        for _ in range(2):  # it is asked still
+        for _ in range(2):  # it waits still
             with pytest.raises(RuntimeError, match="full"):
                 broken.learn_one({}, "calm", id=name)
-    assert broken.guard.regret == 0
-    assert broken.guard.state_dict()["clock"] == 0
-    acts = Guarded(Breaks(), SEA, 5, fallback=lr.policies.Hedge(SEA, 5))
-    with pytest.raises(ValueError, match=r"Hedge acts: policy_one\(x\)"):
-        acts.predict_proba_one({})
-    assert sum(acts.policy_one({}).values()) == pytest.approx(1)
+        assert (broken.guard.steps, len(broken.guard.waiting)) == (0, 1)
 
 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"horizon": 0}, "horizon must be a whole number >= 1"),
-        ({"problem": None}, "classes must list the labels there are"),
-        ({"problem": [[1, 0], [0, 1]]}, "problem must be a DecisionProblem, got list"),
-        ({"classes": ["calm"]}, "classes must be a list of at least two different labels"),
-        ({"classes": ["calm", "storm", "fog"]}, "a label for each of the 2 states"),
-        ({"floor": 2}, r"floor must lie in \[0, 1\)"),
-        ({"rule": 3}, "rule must be a Rule"),
-        ({"rule": lr.ExactTest(SEA, 20)}, "another horizon: 20 against 100"),
+        ({}, "classes must list the labels, at least two, unless a guard is given"),
+        ({"classes": "storm"}, "classes must list the labels, at least two, unless a guard is given"),
+        ({"classes": ["calm", "calm"]}, "must have different names"),
+        ({"guard": Guard(SEA), "classes": ["calm"]}, "a label for each of the 2 states"),
+        ({"guard": Guard(SEA), "classes": ["storm", "calm"]}, "classes must be in the order of the states"),
+        ({"guard": Guard(SEA), "floor": 2}, r"floor must lie in \[0, 1\)"),
+        ({"guard": Guard(SEA), "model": linear_model.LinearRegression()}, "model must be a River classifier"),
     ],
 )
-@pytest.mark.parametrize("made", [Detector, lambda **settings: Guarded(model_of(), **settings)])
-def test_what_is_refused(made: Any, settings: dict, says: str) -> None:
+def test_what_is_refused(settings: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        made(**{"problem": SEA, "horizon": 100, **settings})
-
-
-def test_other_models_are_refused() -> None:
-    with pytest.raises(ValueError, match="model must be a River classifier"):
-        Guarded(linear_model.LinearRegression(), SEA, 100)
-    numbered = Guarded(naive_bayes.GaussianNB(), lr.matching(), 10)  # states without names are 0, 1, ...
-    numbered.learn_one({"wind": 1.0}, 1)
-    assert set(numbered.predict_proba_one({"wind": 1.0})) == {0, 1}
-
-
-@pytest.mark.parametrize(("horizon", "lag"), [(1000, 1), (30, 1), (1000, 3)])
-def test_a_drift_is_a_switch_and_the_next_update_begins_anew(horizon: int, lag: int) -> None:
-    rng = np.random.default_rng(1)
-    detector, guard = Detector(SEA, horizon, lag=lag, floor=0.0), lr.Guard(SEA, horizon, lag=lag)
-    drifts, since = [], 0
-    for t in range(400):
-        storm = float(rng.choice([0.1, 0.4]))
-        label = int(rng.random() < (storm if t % 200 < 100 else 1 - storm))
-        if guard.switched or since == horizon:
-            guard, since = lr.Guard(SEA, horizon, lag=lag), 0
-        guard.advise([1 - storm, storm])
-        guard.observe(LABELS[label])
-        since += 1
-        detector.update(({"storm": storm, "calm": 1 - storm}, LABELS[label]))
-        assert detector.drift_detected == guard.switched
-        assert detector.guard.regret == guard.regret
-        if guard.switched:
-            drifts.append(t)
-    assert 100 <= drifts[0] < 200
-    assert sum(isinstance(event, lr.Switch) for event in detector.guard.events) == len(drifts)
-
-
-@pytest.mark.parametrize(
-    ("x", "says"),
-    [
-        (0.3, r"x must be a pair \(probabilities, label\)"),
-        ((1, 2, 3), r"x must be a pair \(probabilities, label\)"),
-        (([0.5, 0.5], "calm"), "probabilities must be a dict"),
-        (({"fog": 1.0}, "calm"), "a label of the probabilities must be one of the labels"),
-        (({"calm": 0.5, "storm": 0.1}, "calm"), "probabilities must sum to one"),
-        (({"calm": "much"}, "calm"), "probabilities must be numbers"),
-        (({"calm": None}, "calm"), "probabilities must be numbers"),
-        (({"calm": np.nan, "storm": 0.5}, "calm"), "NaN"),
-        (({"calm": 1.0}, "fog"), "y must be one of the labels"),
-    ],
-)
-def test_a_bad_pair_changes_nothing(x: Any, says: str) -> None:
-    detector = Detector(SEA, 100)
-    for _ in range(40):
-        detector.update(({"calm": 0.9, "storm": 0.1}, "storm"))
-        if detector.drift_detected:
-            break
-    assert detector.drift_detected
-    before = detector.guard.state_dict()
-    with pytest.raises(ValueError, match=says):
-        detector.update(x)
-    assert detector.drift_detected
-    assert detector.guard.state_dict() == before
+        Guarded(**{"model": naive_bayes.GaussianNB(), **settings})
 
 
 def test_without_river_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
-"""``GuardedClassifier`` against a ``Guard`` driven by hand, bit for bit, and against scikit-learn's own checks."""
+"""``GuardedClassifier`` beside a ``Guard`` that is driven by hand, bit for bit, and under scikit-learn's own checks."""
 
-import pickle
 import sys
 from typing import Any
 
@@ -15,44 +14,53 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 import lowregret as lr
+from lowregret.engine import Actions, ExactTest, NoTest, QuantalResponse, References, UseReference
+from lowregret.guard import Guard
+from lowregret.problems import Positions
+
+from .beside import assert_same
 
 Guarded = lr.GuardedClassifier
-CROPS = lr.DecisionProblem.from_payoffs(
-    [[30, -5, -20], [8, 10, 2], [-4, 0, 12]], actions=["sow", "wait", "cover"], states=["sun", "cloud", "rain"]
-)
+STATES = ["sun", "cloud", "rain"]
+PAYOFFS = [[30, -5, -20], [8, 10, 2], [-4, 0, 12]]
+CROPS = lr.DecisionProblem.from_payoffs(PAYOFFS, actions=["sow", "wait", "cover"], states=STATES)
 COIN = lr.matching()
 
 
-def weather(n: int = 240, turn: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in time order whose labels follow from them; from row ``turn`` on the outer labels are swapped."""
+def weather(n: int = 240, turn: int = 130, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in time order whose labels follow from the first column; from row ``turn`` on the outer labels are swapped.
+
+    The others are a context of three, and how much the row counts.
+    """
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    y = np.where(X[:, 0] > 0.4, "sun", np.where(X[:, 0] < -0.4, "rain", "cloud"))
+    wind = rng.normal(size=n)
+    y = np.where(wind > 0.4, "sun", np.where(wind < -0.4, "rain", "cloud"))
     late = np.where(y == "sun", "rain", np.where(y == "rain", "sun", y))
+    X = np.stack([wind, rng.integers(3, size=n), rng.choice([0.5, 0.75, 1.0], size=n)], axis=1)
     return X, np.where(np.arange(n) < turn, y, late)
 
 
-def told(model: Guarded, X: Any, y: Any, action: Any = None) -> Guarded:
+X0, Y0 = weather()
+DESK = GaussianNB().fit(X0[130:], Y0[130:])  # knows what is to come
+
+
+def observed(model: Guarded, X: Any, y: Any) -> Guarded:
     """Each row is asked, then its label comes."""
     for t in range(len(y)):
         model.policy(X[t : t + 1])
-        model.observe(X[t : t + 1], y[t : t + 1], None if action is None else action[t : t + 1])
+        model.observe(y[t : t + 1])
     return model
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        Guarded(LogisticRegression(), horizon=1000),
-        Guarded(make_pipeline(StandardScaler(), GaussianNB()), horizon=50, floor=0.01),
-        Guarded(DecisionTreeClassifier(random_state=0), horizon=1000, floor=0.05, temperature=0.1),
-    ],
-    ids=["logistic", "pipeline", "tree"],
-)
+LINE = make_pipeline(StandardScaler(), GaussianNB())
+
+
+@pytest.mark.parametrize("model", [Guarded(LogisticRegression()), Guarded(LINE, floor=0.01)], ids=["plain", "pipeline"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_s_own_checks(model: Guarded) -> None:
     done = check_estimator(model, on_skip=None)
@@ -60,324 +68,185 @@ def test_scikit_learn_s_own_checks(model: Guarded) -> None:
     assert len(done) > 40
 
 
-SETTINGS: list[dict[str, Any]] = [
-    {"problem": CROPS},
-    {"problem": CROPS, "floor": 0.02, "fallback": lr.PolyaUrn(3), "temperature": 0.1},
-    {"problem": CROPS, "rule": lr.rules.RegretRate(CROPS, 300, alpha=0.1), "horizon": None},
-    {"problem": None},
-    {"problem": lr.DecisionProblem(CROPS.utility)},  # its states have no names: the labels in sorted order
-    {"problem": lr.DecisionProblem(CROPS.utility), "classes": ["sun", "cloud", "rain"]},
-]
-ORDER = [["sun", "cloud", "rain"]] * 3 + [["cloud", "rain", "sun"]] * 2 + [["sun", "cloud", "rain"]]
+def in_order(order: list[str], names: Any, probs_NxK: np.ndarray) -> np.ndarray:
+    return probs_NxK[:, [list(names).index(label) for label in order]]
 
 
-@pytest.mark.parametrize("which", range(len(SETTINGS)))
-def test_equals_a_guard_driven_by_hand(which: int) -> None:
-    settings, order = {"horizon": 300, **SETTINGS[which]}, ORDER[which]
-    X, y = weather()
-    model = Guarded(LogisticRegression(), **settings).fit(X[:80], y[:80])
+def side_of(guard: Guard, t: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is given beside row t, as a guard takes it and as the classifier does."""
+    side: dict[str, Any] = {"context": int(X0[t, 1]), "scale": X0[t, 2]} if guard.against.contexts else {}
+    if guard.problem.is_changing:
+        side["payoffs"] = np.array(PAYOFFS) * (1 + t % 2) / 2
+    rows = {name: [part] for name, part in side.items()}
+    if guard.against.references:
+        said_1xK = DESK.predict_proba(X0[t : t + 1])
+        side["references"], rows["references"] = (
+            {"desk": in_order(STATES, DESK.classes_, said_1xK)[0]},
+            {"desk": said_1xK},
+        )
+    return side, rows
 
-    inner = LogisticRegression().fit(X[:80], y[:80])
-    problem = settings["problem"] or lr.DecisionProblem(np.eye(3), actions=order, states=order)
-    if problem.states == ("0", "1", "2"):
-        problem = lr.DecisionProblem(problem.utility, states=order)  # they have the names of the classes
-    own = {name: settings.get(name) for name in ("rule", "fallback", "temperature")}
-    guard = lr.Guard(problem, 300, **own)
-    columns, floor = [inner.classes_.tolist().index(label) for label in order], settings.get("floor", 0.0)
+
+H = ExactTest(horizon=300)
+BLANK = lr.DecisionProblem(CROPS.utility)  # its states have no names: they are the labels in sorted order
+GUARDS: dict[str, Any] = {
+    "guessing": None,
+    "default": Guard(CROPS),
+    "quantal": Guard(CROPS, test=H, fallback=lr.PolyaUrn(3), response=QuantalResponse(0.1)),
+    "untested": Guard(CROPS, test=NoTest()),
+    "unnamed": Guard(BLANK, test=ExactTest(delta=0.3)),
+    "champion": Guard(CROPS, against=References("desk"), fallback=UseReference("desk")),
+    "everything": Guard(CROPS, against=Actions(per=3) + References("desk"), test=H, lag=2),
+    "changing": Guard(CROPS.changing(-40, 60), lag=3),
+}
+
+
+@pytest.mark.parametrize("which", GUARDS)
+def test_equals_a_guard_driven_by_hand(which: str) -> None:
+    pattern, floor = GUARDS[which], 0.02 if which == "quantal" else 0.0
+    order = sorted(STATES) if which in ("guessing", "unnamed") else STATES
+    inner = LogisticRegression().fit(X0[:80], Y0[:80])
+    guard = Guard(lr.DecisionProblem(np.eye(3), order, order)) if pattern is None else pattern.fresh()
+    heard: list[Any] = []
+    if pattern is not None:
+        pattern.on_event = heard.append
+    model = Guarded(LogisticRegression(), pattern, floor).fit(X0[:80], Y0[:80])
     for t in range(80, 240):
-        law = inner.predict_proba(X[t : t + 1])[0, columns]
-        if floor:
-            law = law * (1 - floor) + floor / 3
-        advice = guard.advise(law).law
-        assert model.predict_proba(X[t : t + 1])[0].tolist() == [advice[order.index(label)] for label in model.classes_]
-        assert model.policy(X[t : t + 1])[0].tolist() == guard.policy().tolist()
-        guard.observe(lr.problems.Positions(order.index(y[t])))
-        model.observe(X[t : t + 1], y[t : t + 1])
-    assert model.guard_.state_dict() == guard.state_dict()
-    assert model.events_ == guard.events
-    assert model.events_ or which == 4  # where the payoffs are those of other labels
-    assert model.certificate_.regret_bound == guard.certificate.regret_bound
-
-    again = told(Guarded(LogisticRegression(), **settings).fit(X[:80], y[:80]), X[80:], y[80:])
-    assert again.guard_.state_dict() == guard.state_dict()
-
-
-def test_states_without_names_are_called_as_the_classes_are() -> None:
-    X, y = weather()
-    shop = lr.DecisionProblem.from_payoffs([[30, -5, -20], [8, 10, 2], [-4, 0, 12]])
-    model = Guarded(LogisticRegression(), shop, 300).fit(X[:80], y[:80])
-    assert model.problem_.states == ("cloud", "rain", "sun")
-    assert model.problem_.in_payoffs(0.5) == shop.in_payoffs(0.5)
-    model.guard_.advise({"rain": 0.2, "sun": 0.7, "cloud": 0.1})
-    model.guard_.observe("rain")
-    model.guard_.advise([0.1, 0.2, 0.7])
-    with pytest.raises(ValueError, match="state must be one of"):
-        model.guard_.observe(1)
-    for bound in (
-        {"fallback": lr.policies.Hedge(shop, 300)},
-        {"rule": lr.ExactTest(shop, 300)},
-    ):  # made for it as it is
-        assert Guarded(LogisticRegression(), shop, 300, **bound).fit(X[:80], y[:80]).problem_ == shop
+        row = X0[t : t + 1]
+        probs = in_order(order, inner.classes_, inner.predict_proba(row))[0]
+        side, beside = side_of(guard, t)
+        advice = guard.advise(probs * (1 - floor) + floor / 3 if floor else probs, **side)
+        said = {"id": f"day {t}" if guard.lag > 1 else None, **beside}  # asked three times, it is one step
+        assert model.policy(row, **said).tolist() == [advice.policy.tolist()]
+        probs_K = in_order(sorted(STATES), order, advice.law[None])[0]
+        assert model.predict_proba(row, **said).tolist() == [probs_K.tolist()]
+        guess = order[advice.action] if pattern is None else sorted(STATES)[probs_K.argmax()]
+        assert model.predict(row, **said).tolist() == [guess]
+        if t - 80 >= guard.lag - 1:
+            label = Y0[t - guard.lag + 1]
+            guard.observe(Positions(order.index(label)), action=t % 3)
+            model.observe(label, action=guard.problem.actions[t % 3])  # in order
+    assert_same(model.guard_, guard)
+    assert model.guard_.events or which in ("untested", "unnamed")
+    assert heard == (model.guard_.events if pattern is not None else [])
+    assert pattern is None or (pattern.steps, pattern.events) == (0, [])  # it is a pattern
 
 
-def test_predicting_is_pure_and_a_row_does_not_see_the_others() -> None:
-    X, y = weather()
-    for until in (100, 220):  # before a switch and after it
-        model = told(Guarded(LogisticRegression(), CROPS, 300).fit(X[:80], y[:80]), X[80:until], y[80:until])
-        assert model.switched_ == (until > 160)
-        before = model.guard_.state_dict()
-        laws, mixed, guesses = model.predict_proba(X[:7]), model.policy(X[:7]), model.predict(X[:7])
-        assert model.guard_.state_dict() == before
-        for i in range(7):
-            np.testing.assert_allclose(model.predict_proba(X[i : i + 1]), laws[i : i + 1], atol=1e-15)
-            np.testing.assert_allclose(model.policy(X[i : i + 1]), mixed[i : i + 1], atol=1e-13)
-        assert guesses.tolist() == model.classes_[laws.argmax(axis=1)].tolist()
-        if until == 100:
-            assert laws.tolist() == model.estimator_.predict_proba(X[:7]).tolist()
+@pytest.mark.parametrize("until", [100, 220], ids=["before an alarm", "after it"])
+def test_several_rows_are_looked_at_and_no_step_is_taken(until: int) -> None:
+    model = observed(Guarded(LogisticRegression(), Guard(CROPS)).fit(X0[:80], Y0[:80]), X0[80:until], Y0[80:until])
+    before = model.guard_.dumps()
+    probs, mixed = model.predict_proba(X0[:7]), model.policy(X0[:7])
+    assert model.guard_.dumps() == before
+    for i in range(7):
+        np.testing.assert_allclose(model.predict_proba(X0[i : i + 1]), probs[i : i + 1], atol=1e-15)
+        np.testing.assert_allclose(model.policy(X0[i : i + 1]), mixed[i : i + 1], atol=1e-13)
+    assert model.guard_.switched == (not np.allclose(probs, model.model_.predict_proba(X0[:7]), atol=1e-15))
 
 
-@pytest.mark.parametrize(("every", "window"), [(None, None), (25, None), (40, 60)])
-def test_walking_forward_equals_a_literal_loop(every: int | None, window: int | None) -> None:
-    X, y = weather()
-    model = Guarded(LogisticRegression(), CROPS)
-    found = model.walk_forward(X, y, train=80, refit_every=every, window=window)
-    guard, order = lr.Guard(CROPS, 160), ["sun", "cloud", "rain"]
-    inner: Any = None
-    fitted, said, earned = [], [], []
-    for t in range(80, 240):
-        if inner is None or (every is not None and (t - 80) % every == 0):
-            since = 0 if window is None else max(0, t - window)
-            inner = LogisticRegression().fit(X[since:t], y[since:t])
-            fitted.append(t)
-            block = inner.predict_proba(X[t : t + (every or 160)])  # a block, as a product of matrices rounds
-            start = t
-        said.append(block[t - start][[inner.classes_.tolist().index(label) for label in order]])
-        guard.advise(said[-1])
-        earned.append(float(CROPS.in_payoffs(guard.policy() @ CROPS.utility[:, order.index(y[t])])))
-        guard.observe(lr.problems.Positions(order.index(y[t])))
-    assert found.events
-    assert found.refits == tuple(fitted)
-    assert found.model_probs_NxS.tolist() == [law.tolist() for law in said]
-    assert found.events == tuple(guard.events)
-    assert [order[s] for s in found.states] == y[80:].tolist()
-    np.testing.assert_allclose(found.payoffs, earned, rtol=1e-12)
-    assert model.guard_.state_dict() == guard.state_dict()
-
-    replayed = lr.backtest(CROPS, found.model_probs_NxS, lr.problems.Positions(found.states))
-    np.testing.assert_allclose(found.payoffs.mean(), replayed.earned["guard"], rtol=1e-12)
-    np.testing.assert_allclose(found.share, replayed.share[0], atol=1e-12)
-    assert found.used_fallback.any() == bool(found.events)
+def test_predict_is_the_action_where_actions_are_the_labels() -> None:
+    y = np.where(Y0 == "sun", "sun", "rain")
+    costs = lr.DecisionProblem.from_payoffs([[0, -9], [-1, 0]], actions=["sun", "rain"], states=["sun", "rain"])
+    model = Guarded(LogisticRegression(), Guard(costs)).fit(X0[:130], y[:130])
+    rain = model.predict_proba(X0)[:, 0]
+    assert model.predict(X0).tolist() == np.where(rain >= 0.1, "rain", "sun").tolist()
+    assert (model.predict(X0) != model.model_.predict(X0)).any()  # which takes the likelier one
+    plain = Guarded(LogisticRegression()).fit(X0[:130], y[:130])
+    assert plain.predict(X0).tolist() == model.model_.predict(X0).tolist()
 
 
-def test_a_walk_leaves_a_classifier_that_goes_on() -> None:
-    X, y = weather()
-    on, whole = (Guarded(LogisticRegression(), CROPS, 160) for _ in range(2))
-    on.walk_forward(X[:200], y[:200], train=80)
-    told(on, X[200:], y[200:])
-    whole.walk_forward(X, y, train=80)
-    assert on.events_ == whole.events_
-    with pytest.raises(ValueError, match="horizon"):
-        whole.predict_proba(X[:1])
+def test_it_is_cloned_searched_and_ends_a_pipeline() -> None:
+    heard: list[Any] = []
+    model = Guarded(LogisticRegression(C=0.5), Guard(CROPS, on_event=heard.append), floor=0.01)
+    fresh = clone(model.fit(X0[:80], Y0[:80]))
+    assert (fresh.model.C, fresh.floor, fresh.guard, hasattr(fresh, "guard_")) == (0.5, 0.01, model.guard, False)
+    observed(fresh.fit(X0[:80], Y0[:80]), X0[80:], Y0[80:])
+    assert heard == fresh.guard_.events != []
+    search = GridSearchCV(Guarded(LogisticRegression()), {"model__C": [1e-6, 10.0]}, cv=2)
+    assert search.fit(X0[:80], Y0[:80]).best_params_ == {"model__C": 10.0}
+    line = make_pipeline(StandardScaler(), Guarded(LogisticRegression(), Guard(CROPS, lag=2))).fit(X0[:80], Y0[:80])
+    line.predict(X0[80:82], id=["a", "b"])
+    assert line[-1].observe(Y0[80:82][::-1], id=["b", "a"]).guard_.steps == 2
 
 
-def test_it_pickles_and_clones() -> None:
-    X, y = weather()
-    model = Guarded(LogisticRegression(C=0.5), CROPS, 300, floor=0.01).fit(X[:80], y[:80])
-    told(model, X[80:170], y[80:170])
-    other = pickle.loads(pickle.dumps(model))
-    for each in (model, other):
-        told(each, X[170:], y[170:])
-    assert other.guard_.state_dict() == model.guard_.state_dict()
-    fresh = clone(model)
-    assert not hasattr(fresh, "guard_")
-    assert fresh.get_params()["estimator__C"] == 0.5
-    assert fresh.problem == CROPS
-    again = fresh.fit(X[:80], y[:80])
-    assert again.predict_proba(X).tolist() == model.fit(X[:80], y[:80]).predict_proba(X).tolist()
-
-
-def test_a_search_goes_through_it() -> None:
-    X, y = weather()
-    search = GridSearchCV(Guarded(LogisticRegression(), horizon=10), {"estimator__C": [1e-6, 10.0]}, cv=2)
-    assert search.fit(X[:80], y[:80]).best_params_ == {"estimator__C": 10.0}
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [[3, 5, 9], ["b", "a", "c"], [0.0, 1.0, 2.0], pd.Categorical(["x", "y", "z"]).tolist(), [10, 2, 1]],
-)
-def test_labels_of_every_kind_and_frames(labels: list) -> None:
-    X, y = weather()
-    named = pd.Series(np.array(labels)[np.unique(y, return_inverse=True)[1]])
-    frame = pd.DataFrame(X, columns=["wind", "sea", "sky"])
-    model = Guarded(LogisticRegression(), horizon=160).fit(frame[:80], named[:80])
-    assert model.feature_names_in_.tolist() == ["wind", "sea", "sky"]
-    assert model.classes_.tolist() == sorted(labels)
-    assert set(model.predict(frame)) <= set(labels)
-    told(model, frame[80:], named[80:])
-    found = Guarded(LogisticRegression()).walk_forward(frame, named, train=80)
-    assert [event.step for event in found.events] == [event.step for event in model.events_]
-
-
-def test_two_truths_and_labels_yet_to_come() -> None:
-    X, y = weather()
-    truth = Guarded(LogisticRegression(), COIN, 300).fit(X[:80], X[:80, 0] > 0)
+def test_states_by_name_labels_yet_to_come_and_frames() -> None:
+    frame, y = pd.DataFrame(X0, columns=["wind", "field", "share"]), pd.Series(np.where(Y0 == "sun", 9.0, 10.0))
+    framed = observed(Guarded(LogisticRegression()).fit(frame[:80], y[:80]), frame[80:], y[80:])
+    assert framed.feature_names_in_.tolist() == ["wind", "field", "share"]
+    assert set(framed.predict(frame)) == {9.0, 10.0}
+    truth = Guarded(LogisticRegression(), Guard(COIN)).fit(X0, X0[:, 0] > 0)
     assert truth.predict([[2.0, 0, 0]]).tolist() == [True]
     assert truth.states_.tolist() == [0, 1]
-    two = y[:80] != "cloud"
-    model = Guarded(LogisticRegression(), CROPS, 300, classes=["sun", "cloud", "rain"]).fit(X[:80][two], y[:80][two])
-    assert model.predict_proba(X[:1])[0, 0] == 0  # of "cloud", the first in sorted order: none was seen
-    assert model.observe(X[:1], ["cloud"]).events_[0].excluded
-    ten = lr.DecisionProblem(np.eye(11))
-    many = Guarded(DummyClassifier(), ten, 5).fit(np.zeros((22, 1)), [str(i % 11) for i in range(22)])
+    two = Y0[:80] != "cloud"
+    model = Guarded(LogisticRegression(), Guard(CROPS)).fit(X0[:80][two], Y0[:80][two])
+    assert model.classes_.tolist() == sorted(STATES)
+    assert model.predict_proba(X0[:1])[0, 0] == 0  # of "cloud": no row had it
+    assert model.observe("cloud").guard_.events[0].excluded
+    ten = Guard(lr.DecisionProblem(np.eye(11)))
+    many = Guarded(DummyClassifier(), ten).fit(np.zeros((22, 1)), [str(i % 11) for i in range(22)])
     assert many.states_.tolist() == [int(label) for label in many.classes_]  # by name, though "10" sorts before "2"
+    some = Guarded(DummyClassifier(), ten).fit(np.zeros((22, 1)), [2 * (i % 5) for i in range(22)])
+    assert some.classes_.tolist() == list(range(11))
 
 
-def test_a_floor_forgives_models_that_are_sure() -> None:
+def test_a_floor_forgives_models_that_are_sure_and_a_frozen_one_is_not_trained() -> None:
     X, y = weather(turn=240)
-    sure = told(Guarded(DecisionTreeClassifier(random_state=0), CROPS, 300).fit(X[:40], y[:40]), X[40:], y[40:])
-    wrong = int((sure.estimator_.predict(X[40:]) != y[40:]).argmax())
-    assert sure.events_[0].step == wrong + 1
-    assert sure.events_[0].excluded
-    calm = Guarded(DecisionTreeClassifier(random_state=0), CROPS, 300, floor=0.05).fit(X[:40], y[:40])
-    assert not told(calm, X[40:], y[40:]).switched_
-
-
-class Bare:
-    """A model from nowhere: no ``fit``, no ``classes_``, no parameters."""
-
-    def predict_proba(self, X: Any) -> list:
-        return [[0.2, 0.3, 0.5]] * len(X)
-
-
-def test_any_object_that_predicts() -> None:
-    X, y = weather()
-    bare = Guarded(Bare(), CROPS, 300).fit(X, y)
-    assert bare.classes_.tolist() == ["cloud", "rain", "sun"]
-    assert bare.predict(X[:2]).tolist() == ["sun", "sun"]
-    assert told(bare, X[:3], y[:3]).guard_.regret >= 0
-    ready = LogisticRegression().fit(X[:80], y[:80])
-    frozen = Guarded(FrozenEstimator(ready), CROPS, 300).fit(X[80:], y[80:])
-    assert frozen.predict_proba(X).tolist() == ready.predict_proba(X).tolist()
-
-
-X0, Y0 = weather()
+    sure = observed(Guarded(DecisionTreeClassifier(random_state=0), Guard(CROPS)).fit(X[:40], y[:40]), X[40:], y[40:])
+    wrong = int((sure.model_.predict(X[40:]) != y[40:]).argmax())
+    assert sure.guard_.events[0].step == wrong + 1
+    assert sure.guard_.events[0].excluded
+    calm = Guarded(DecisionTreeClassifier(random_state=0), Guard(CROPS), floor=0.05).fit(X[:40], y[:40])
+    assert not observed(calm, X[40:], y[40:]).guard_.switched
+    frozen = Guarded(FrozenEstimator(DESK), Guard(CROPS)).fit(X0[80:], Y0[80:])
+    np.testing.assert_allclose(frozen.predict_proba(X0), DESK.predict_proba(X0), atol=1e-15)
 
 
 @pytest.mark.parametrize(
     ("settings", "y", "says"),
     [
-        ({"horizon": 0}, Y0, "horizon must be a whole number"),
-        ({"problem": "crops"}, Y0, "problem must be a DecisionProblem, got str"),
-        ({"problem": COIN}, Y0, r"labels \['cloud', 'rain', 'sun'\], the problem the states \['0', '1'\]"),
-        ({"problem": CROPS}, np.where(Y0 == "sun", "fog", Y0), r"classes=\[...\] says which label is which state"),
-        ({"classes": ["sun", "rain"]}, Y0, r"y has labels \['cloud'\] that are not among classes"),
-        ({"classes": "sun"}, Y0, "classes must be a list of at least two different labels"),
-        ({"classes": ["sun", "sun", "rain"]}, Y0, "classes must be a list of at least two different labels"),
-        ({"classes": 3}, Y0, "classes must be a list of at least two different labels"),
-        (
-            {"problem": CROPS, "classes": ["rain", "cloud", "sun"]},
-            Y0,
-            "classes must be in the order of the problem's states",
-        ),
-        ({"problem": COIN, "classes": ["sun", "rain", "cloud"]}, Y0, "a label for each of the 2 states"),
+        ({"model": LinearSVC()}, Y0, "model must have predict_proba"),
+        ({"guard": CROPS}, Y0, "guard must be a Guard of a DecisionProblem with one stream"),
+        ({"guard": Guard(CROPS, streams=2)}, Y0, "with one stream"),
+        ({"guard": Guard(COIN)}, Y0, r"labels \['cloud', 'rain', 'sun'\], the problem the states \['0', '1'\]"),
+        ({"guard": Guard(CROPS)}, np.where(Y0 == "sun", "fog", Y0), "name the states as the labels are"),
+        ({"guard": Guard(COIN)}, np.where(Y0 == "sun", 1, 2), "name the states as the labels are"),
         ({"floor": 1.0}, Y0, r"floor must lie in \[0, 1\)"),
-        ({"floor": -0.1}, Y0, "floor must be a finite number >= 0"),
-        ({"rule": lr.rules.VRegret(300)}, Y0, "rule must be a Rule for a problem"),
-        ({"rule": lr.ExactTest(CROPS, 20), "horizon": 300}, Y0, "another horizon: 20 against 300"),
         ({}, np.full(len(Y0), "sun"), "one class"),
         ({}, np.linspace(0, 1, len(Y0)), "Unknown label type"),
         ({}, None, "requires y to be passed"),
     ],
 )
 def test_what_fit_refuses(settings: dict, y: Any, says: str) -> None:
-    model = Guarded(LogisticRegression(), **{"horizon": 300, **settings})
+    model = Guarded(**{"model": LogisticRegression(), **settings})
     with pytest.raises(ValueError, match=says):
         model.fit(X0, y)
     assert not hasattr(model, "guard_")
 
 
-def test_actions_that_were_taken_and_a_horizon_that_is_over() -> None:
-    X, y = weather()
-    shop = lr.DecisionProblem.from_payoffs([[60, -20, 90], [0, 0, 0]], ["open", "shut"], sorted(set(y.tolist())))
-    model = Guarded(LogisticRegression(), shop, horizon=60).fit(X[:100], y[:100])
-    taken = np.random.default_rng(0).integers(0, 2, 60)
-    named = clone(model).fit(X[:100], y[:100])
-    told(model, X[100:140], y[100:140], taken[:40])
-    unsaid = told(clone(model).fit(X[:100], y[:100]), X[100:140], y[100:140])
-    assert np.isnan(unsaid.guard_.realised_regret)
-    states = np.array([shop.states.index(label) for label in y[100:140]])
-    earned = shop.utility[:, states].sum(axis=1)
-    asked = (earned.max() - shop.utility[taken[:40], states].sum()) / 40
-    assert model.guard_.realised_regret == pytest.approx(asked, abs=1e-12)
-    told(named, X[100:140], y[100:140], [shop.actions[a] for a in taken[:40]])
-    assert named.guard_.realised_regret == model.guard_.realised_regret
-    before = pickle.dumps(model)
-    for bad in (taken[:3], [2] * 20, ["ajar"] * 20, [0.5] * 20, [True] * 20, [-1] * 20, "open", 0, [[0]] * 20):
-        with pytest.raises(
-            ValueError, match=r"action must (have shape \(20,\)|be integers in|lie in 0..1|be one of the actions)"
-        ):
-            model.observe(X[140:160], y[140:160], action=bad)
-    assert pickle.dumps(model) == before
-    told(model, X[140:160], y[140:160])
-    for call in (model.predict_proba, model.policy, lambda rows: model.policy(rows, id="next")):
-        with pytest.raises(ValueError, match=r"horizon of 60 steps is over: start anew \(guard_.restart\(\) opens"):
-            call(X[160:161])
-    model.guard_.restart()
-    assert told(model, X[160:161], y[160:161]).guard_.steps == 1
-
-
-def test_what_cannot_predict_is_refused() -> None:
-    class Short(Bare):
-        def predict_proba(self, X: Any) -> list:
-            return [[0.5, 0.5]] * len(X)
-
-    class Lost(Bare):
-        classes_ = np.array(["sun", "fog", "rain"])
-
-    class Logits(Bare):
-        def predict_proba(self, X: Any) -> list:
-            return [[2.0, -1.0, 0.0]] * len(X)
-
-    with pytest.raises(ValueError, match="estimator must have predict_proba"):
-        Guarded(StandardScaler(), horizon=300).fit(X0, Y0)
-    for model, says in ((Short(), r"shape \(240, 3\)"), (Lost(), "got 'fog'"), (Logits(), "if these are logits")):
-        with pytest.raises(ValueError, match=says):
-            Guarded(model, horizon=300).fit(X0, Y0).predict_proba(X0)
-    acts = Guarded(LogisticRegression(), CROPS, 300, fallback=lr.policies.Hedge(CROPS, 300)).fit(X0, Y0)
-    with pytest.raises(ValueError, match=r"Hedge acts: policy\(X\)"):
-        acts.predict_proba(X0)
-    assert acts.policy(X0).shape == (240, 3)
-    found = acts.set_params(horizon=240).walk_forward(X0, Y0, train=80)
-    assert found.probs_NxS.tolist() == found.model_probs_NxS.tolist()  # for information: Hedge goes by no law
-
-
 def test_a_refusal_changes_nothing() -> None:
-    model = told(Guarded(LogisticRegression(), CROPS, 100).fit(X0[:80], Y0[:80]), X0[80:90], Y0[80:90])
-    before, guard = model.guard_.state_dict(), model.guard_
-    model.policy(X0[:91])
-    times = pd.DataFrame(X0[:4], index=pd.to_datetime(["2024-01-03", "2024-01-01", "2024-01-02", "2024-01-04"]))
-    bad: list[tuple[Any, Any, str]] = [
-        (X0[:4], [*Y0[:3], "fog"], r"y must be one of the labels 'sun', 'cloud', 'rain', got 'fog'"),
-        (X0[:91], Y0[:91], "X must be one row, .* got 91: .* walk_forward"),
-        (X0[:0], Y0[:0], "0 sample|X must be one row, .* got 0: "),
-        (X0[91:92], Y0[91:92], "X must be one row, which predict_proba, .* got a row that was not: "),
-        (X0[:4], Y0[:3], "inconsistent"),
-        (X0[:1, :2], Y0[:1], "got a row that was not"),
-        (times, Y0[:4], "in time order"),
-    ]
-    for X, y, says in bad:
+    model = Guarded(LogisticRegression(), Guard(CROPS, against=Actions(per=3), test=H, lag=3)).fit(X0[:80], Y0[:80])
+    model.policy(X0[:1], id="a", context=1)
+    before = model.guard_.dumps()
+    for more, says in (
+        ({}, "context must be given"),
+        ({"context": [0, 3]}, "context must lie in 0..2"),
+        ({"context": [0]}, "context must be one for each row, 2 of them"),
+        ({"context": [0, 1], "scale": [1, 2]}, "scale must lie above 0 and be at most 1"),
+        ({"context": [0, 1], "references": {"desk": [[0.2, 0.3, 5]] * 2}}, "references must sum to one"),
+    ):
+        for ids in (None, ["b", "c"]):
+            with pytest.raises(ValueError, match=says):
+                model.policy(X0[:2], ids, **more)
+    with pytest.raises(TypeError, match="forecast is none of what may be given beside the rows: context"):
+        model.policy(X0[:1], context=1, forecast=[[1, 0, 0]])
+    for y, more, says in (
+        (["sun", "fog"], {"id": ["a", "b"]}, "y must be one of the labels 'sun', 'cloud', 'rain', got 'fog'"),
+        (["sun"], {"action": ["plough"]}, "action must be one of the actions"),
+        (["sun"], {"action": [0, 1]}, "action must have shape"),
+    ):
         with pytest.raises(ValueError, match=says):
-            model.observe(X, y)
-        assert model.guard_.state_dict() == before
-    for settings, says in (({"train": 240}, "train"), ({"train": 8, "refit_every": 0}, "refit_every")):
-        with pytest.raises(ValueError, match=says):
-            model.walk_forward(X0, Y0, **settings)
-    with pytest.raises(ValueError, match="horizon"):  # at its last row
-        model.walk_forward(X0[:181], Y0[:181], train=80)
-    assert model.guard_.state_dict() == before
-    assert model.guard_ is guard
-    assert model.observe(X0[:1], Y0[:1]).guard_.steps == 11  # which was asked, and still is
+            model.observe(y, **more)
+    assert model.guard_.dumps() == before
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

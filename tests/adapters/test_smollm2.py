@@ -23,7 +23,7 @@ from .test_logits_processor import Watched  # noqa: E402
 
 LOAD = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "smollm2.py"))["load"]
 WORDS, PROMPT, STEPS = [" rock", " paper", " scissors"], "A game of rock paper scissors, one throw a round:", 20
-RULE = lr.ExactTest(lr.rock_paper_scissors(), 40, delta=0.3)  # switches often
+RULE = lr.rules.ExactTest(lr.rock_paper_scissors(), 40, delta=0.3)  # switches often
 
 
 @pytest.fixture(scope="module")

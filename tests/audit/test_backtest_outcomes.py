@@ -37,7 +37,7 @@ def recorded():
 
 def by_hand(forecast_at, outcomes, guard):
     """One stream, a step at a time: payoffs added up by player, and the guard."""
-    live = lr.Guard(SHOP, guard.horizon, rule=guard.rule)
+    live = guard.fresh()
     totals, actions = dict.fromkeys(("model", "guard", "Hedge", "fallback", "last outcome"), 0.0), np.zeros(len(ORDERS))
     experts = lr.policies.experts.ExpertHedge(len(ORDERS) + 1, SHOP.span)
     memory, T, last = experts.start(), len(outcomes), None
@@ -46,7 +46,7 @@ def by_hand(forecast_at, outcomes, guard):
         live.advise(forecast_at(t))
         law = forecast_at(t).law(SHOP, t)
         worth = (SHOP.utilities(law.points) * law.weights).sum(-1)
-        response = np.exp((worth - worth.max()) / (guard.rule.temperature or 1e-12))
+        response = np.exp((worth - worth.max()) / (guard.setting.temperature or 1e-12))
         response = response / response.sum()
         hedge = np.exp((actions + 20 * t) / 100 / np.sqrt(T))  # utility is payoff/100 + 0.2
         each = np.append(paid, response @ paid)
@@ -68,13 +68,13 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("temperature", [0.0, 60**-0.5])
+@pytest.mark.parametrize("response", [lr.BestResponse(), lr.QuantalResponse()])
 @pytest.mark.parametrize("form", FORMS)
-def test_equals_guards_asked_step_by_step(form, temperature):
+def test_equals_guards_asked_step_by_step(form, response):
     values, came = recorded()
     make = FORMS[form]
-    guard = lr.Guard(SHOP, 60, delta=0.2, temperature=temperature)
-    found = lr.backtest(SHOP, [make(v) for v in values.values()], list(came.values()), guard=guard, names=list(LENGTHS))
+    guard = lr.Guard(SHOP, test=lr.ExactTest(0.2, 60), response=response)
+    found = lr.backtest(guard, [make(v) for v in values.values()], list(came.values()), names=list(LENGTHS))
     certificates, switched = [], 0
     for i, (name, result) in enumerate(zip(LENGTHS, found.streams, strict=True)):
         asked, live = by_hand(lambda t, name=name: make(values[name][t]), came[name], guard)
@@ -86,7 +86,7 @@ def test_equals_guards_asked_step_by_step(form, temperature):
                 assert one == (pytest.approx(other, rel=1e-9) if isinstance(other, float) else other)
         assert result.regret == pytest.approx(live.regret, abs=1e-12)
         np.testing.assert_allclose(found.regret()[i][-1], result.regret, atol=1e-12)
-        assert result.switched_at == next((e.step for e in live.events if isinstance(e, lr.Switch)), None)
+        assert result.switched_at == next((e.step for e in live.events if isinstance(e, lr.Alarm)), None)
         switched += result.switched_at is not None
         certificates.append(live.certificate.regret_bound)
         statistic = found.evidence(name)
@@ -94,7 +94,7 @@ def test_equals_guards_asked_step_by_step(form, temperature):
         assert statistic[-1] == pytest.approx(np.array(live.evidence), rel=1e-9)
     assert switched
     assert found.certificate.regret_bound == pytest.approx(max(certificates))
-    assert not guard.events
+    assert guard.steps == 0
 
 
 def test_shapes_of_arrays():
@@ -258,23 +258,15 @@ def test_rows_are_refused(change, says):
         (lambda: lr.backtest(SHOP, pa.table(GOOD), columns={"quantiles": {2: "0.1"}}), "strictly between 0 and 1"),
         (lambda: lr.backtest(SHOP, pa.table(GOOD), columns={"every": "1d"}), "every='1d' needs a column of times"),
         (lambda: lr.backtest(FREE, pa.table(GOOD)), "needs a Payoff that says where payoffs bend"),
-        (lambda: lr.backtest(SHOP, [[0.5, 0.5]], [3.0]), "probs must be forecasts of the outcomes"),
+        (lambda: lr.backtest(SHOP, [[0.5, 0.5]], [3.0]), "forecasts must be of numbers"),
         (
             lambda: lr.backtest(SHOP, lr.Quantiles([0.5], [[3.0]] * 2), [3.0]),
-            "one forecast for each outcome of stream 0",
+            "forecasts must be one for each outcome of stream 0",
         ),
-        (lambda: lr.backtest(SHOP, [lr.Quantiles([0.5], [[3.0]])], [[3.0], [4.0]]), "outcomes of 1 streams"),
+        (lambda: lr.backtest(SHOP, [lr.Quantiles([0.5], [[3.0]])], [[3.0], [4.0]]), "outcomes must be 1 streams"),
         (
             lambda: lr.backtest(SHOP, lr.Quantiles([0.5], [[3.0]]), [3.0], payoffs=[1]),
             "payoffs of each step are functions",
-        ),
-        (
-            lambda: lr.backtest(SHOP, lr.Quantiles([0.5], [[3.0]] * 2), [3.0] * 2, guard=lr.Guard(SHOP, 1)),
-            "must last for 2",
-        ),
-        (
-            lambda: lr.backtest(SHOP, lr.Quantiles([0.5], [[3.0]]), [3.0], guard=lr.Guard(FREE, 9)),
-            "made for the problem",
         ),
     ],
 )
@@ -287,5 +279,5 @@ def test_an_outcome_that_is_none_is_told_with_its_stream_and_step():
     values = np.tile([5.0, 10.0, 20.0], (3, 4, 1))
     came = np.full((3, 4), 9.0)
     came[1, 2] = np.nan
-    with pytest.raises(ValueError, match="states of stream 'b' at step 3 must be"):
+    with pytest.raises(ValueError, match="outcomes of stream 'b' at step 3 must be"):
         lr.backtest(SHOP, lr.Quantiles([0.1, 0.5, 0.9], values), came, names=["a", "b", "c"])

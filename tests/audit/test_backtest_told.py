@@ -53,25 +53,23 @@ def given(case):
 
 def by_hand(own, names, guard):
     """One stream, a step at a time: payoffs added up, all comparators', and the guard itself."""
-    live = lr.Guard(SHOP, guard.horizon, rule=guard.rule)
+    live = guard.fresh()
     players = ("model", "guard", *(f"reference {name}" for name in ("today", "flat") if name in names))
     totals, each = dict.fromkeys(players, 0.0), {}
     for t, state in enumerate(own["states"].tolist()):
         matrix = own["payoffs"][t] if "payoffs" in names else MATRIX
         scale = own["scale"][t] if "scale" in names else 1.0
         told = {"references": {name: own[name][t] for name in ("today", "flat")} if "today" in names else None}
-        told["context"] = DAYS.tolist().index(own["contexts"][t]) if "contexts" in names else None
+        told["context"] = own["contexts"][t] if "contexts" in names else None
         told["payoffs"] = matrix if "payoffs" in names else None
         told["scale"] = scale if "scale" in names else None
         live.advise(own["probs"][t], **told)
         paid = scale * matrix[:, state]
-        now = lr.DecisionProblem.from_payoffs(matrix, low=-150, high=120)
-        warmth = guard.rule.temperature
         totals["model"] += paid[np.argmax(matrix @ own["probs"][t])]
         totals["guard"] += live.policy() @ paid
         for name in players[2:]:
             law = own[name.removeprefix("reference ")][t]
-            totals[name] += now.quantal_response(law, warmth) @ paid if warmth else paid[np.argmax(matrix @ law)]
+            totals[name] += paid[np.argmax(matrix @ law)]
         day = told["context"] or 0
         each.setdefault(day, np.zeros(2))[:] += paid
         live.observe(Positions(state))
@@ -98,7 +96,7 @@ def test_equals_guards_asked_step_by_step(case):
     assert found.recording.tells.contexts == (tuple(days) if "contexts" in names else None)
     switched = 0
     for i, (own, result) in enumerate(zip(streams, found.streams, strict=True)):
-        if "contexts" in names:  # by hand they are numbered otherwise: nothing depends on it but the names
+        if "contexts" in names:
             assert found.recording.told[i].context.tolist() == [days[day] for day in own["contexts"]]
         asked, regret, live = by_hand(own, names, found.guard)
         for player, value in asked.items():
@@ -108,10 +106,10 @@ def test_equals_guards_asked_step_by_step(case):
         assert len(told_now) == len(live.events)
         for mine, theirs in zip(told_now, live.events, strict=True):
             assert (type(mine), mine.step) == (type(theirs), theirs.step)
-            if isinstance(mine, lr.Switch):
-                assert mine.statistic == pytest.approx(theirs.statistic, rel=1e-9)
+            if isinstance(mine, lr.Alarm):
+                assert mine.evidence == pytest.approx(theirs.evidence, rel=1e-9)
                 assert (mine.action, mine.reference, mine.since) == (theirs.action, theirs.reference, theirs.since)
-                assert mine.context == (None if theirs.context is None else DAYS[theirs.context])
+                assert mine.context == (None if theirs.context is None else sorted(DAYS)[theirs.context])
         assert SHOP.regret_in_payoffs(result.regret) == pytest.approx(regret, abs=1e-9)
         assert found.regret()[i][-1] == pytest.approx(result.regret, abs=1e-12)
         assert result.regret == pytest.approx(float(live.regret), abs=1e-12)
@@ -123,38 +121,34 @@ def test_equals_guards_asked_step_by_step(case):
     assert found.certificate.regret_bound == found.guard.certificate.regret_bound
 
 
-def test_the_fallback_alone_is_an_incumbent():
-    streams = recorded()
-    rule = lr.ExactTest(SHOP, 160, 0.1, references=("today", "flat"), fallback=lr.policies.Incumbent("today"))
-    told = given("references")
+def test_the_fallback_alone_is_a_reference():
+    streams, told = recorded(), given("references")
     laws, states = [o["probs"] for o in streams], Positions([o["states"] for o in streams])
-    found = lr.backtest(SHOP, laws, states, guard=lr.Guard(SHOP, 160, rule=rule), **told)
+    both, back = lr.References("today", "flat"), lr.UseReference("today")
+    found = lr.backtest(lr.Guard(SHOP, against=lr.Actions() + both, fallback=back), laws, states, **told)
     for result in found.streams:
         assert result.earned["fallback"] == pytest.approx(result.earned["reference today"], abs=1e-12)
-    alone = lr.ExactTest(
-        SHOP, 160, 0.1, references=("today", "flat"), actions=False, fallback=lr.policies.Incumbent("today")
-    )
-    found = lr.backtest(SHOP, laws, states, guard=lr.Guard(SHOP, 160, rule=alone), **told)
+    found = lr.backtest(lr.Guard(SHOP, against=both, fallback=back), laws, states, **told)
     for result in found.streams:
         best = max(result.earned[f"reference {name}"] for name in ("today", "flat"))
         assert result.earned["best comparator"] == pytest.approx(best)
 
 
-def test_the_fallback_alone_plays_as_after_an_alarm():
-    """A guard that trips at the first step, on a state it had excluded, plays the fallback from then on."""
-    own = recorded()[0]
-    T, rule = 40, lr.ExactTest(SHOP, 40, 0.1, references=("today",))
-    probs = own["probs"][:T]
-    recording = {"references": {"today": own["today"][:T]}}
-    found = lr.backtest(SHOP, probs, Positions(own["states"][:T]), guard=lr.Guard(SHOP, T, rule=rule), **recording)
-    back = rule.in_play.fallback
-    memory, paid = back.start(), 0.0
-    for t, state in enumerate(own["states"][:T].tolist()):
-        known = lr.problems.Known(laws_NxS=own["today"][None, t])
-        scene = rule.scene(probs[t], known, np.array(t + 1))
-        paid += back.policy(memory, scene) @ MATRIX[:, state]
-        memory = back.update(memory, scene, np.array(state), np.array(True))
-    assert found.earned["fallback"] == pytest.approx(paid / T, abs=1e-9)
+def test_contexts_go_by_their_names():
+    own = recorded()[1]
+    told = {"contexts": own["contexts"], "scale": own["scale"]}
+    found = []
+    for per in (["Mon", "Tue", "Sun"], ["Sun", "holiday", "Tue", "Mon"]):
+        guard = lr.Guard(SHOP, against=lr.Actions(per=per), test=lr.ExactTest(0.2, 160))
+        found.append(lr.backtest(guard, own["probs"], Positions(own["states"]), **told))
+        live = guard.fresh()
+        for t, state in enumerate(own["states"].tolist()):
+            live.advise(own["probs"][t], context=own["contexts"][t], scale=own["scale"][t])
+            live.observe(Positions(state))
+        assert [event.step for event in found[-1].switches] == [event.step for event in live.events]
+        assert found[-1].streams[0].regret == pytest.approx(live.regret, abs=1e-12)
+    assert found[0].switches
+    assert found[0].earned["best comparator"] == pytest.approx(found[1].earned["best comparator"])
 
 
 def frame():
@@ -210,45 +204,43 @@ def test_other_layouts():
     two = [np.stack([own[name]] * 2) for name in ("probs", "states", "contexts", "scale")]
     both = lr.backtest(SHOP, two[0], Positions(two[1]), contexts=two[2], scale=two[3])
     assert both.streams[1].earned == pytest.approx(asked.streams[0].earned)
-    rule = lr.ExactTest(SHOP, 60, 0.1, payoffs="scaled")
-    untold = lr.backtest(SHOP, own["probs"], Positions(own["states"]), guard=lr.Guard(SHOP, 60, rule=rule))
-    assert untold.earned["model"] == pytest.approx(
-        lr.backtest(SHOP, own["probs"], Positions(own["states"])).earned["model"]
-    )
 
 
 LAWS, STATES = [[0.2, 0.3, 0.5]] * 3, [0, 1, 2]
 ROWS = {"state": ["up", "up", "flat"], "probs": LAWS, "day": ["a", "b", "a"], "part": [1.0, 0.5, 1.0], "law": LAWS}
 
 
+def weekly(contexts):
+    return lr.Guard(SHOP, against=lr.Actions(per=contexts), test=lr.ExactTest(horizon=9))
+
+
 @pytest.mark.parametrize(
     ("told", "says"),
     [
         ({"references": [LAWS]}, "references must be a dict of laws by name"),
-        ({"references": {"old": LAWS[:2]}}, r"references\['old'\] must be as long as states, 3 steps"),
+        ({"references": {"old": LAWS[:2]}}, r"references\['old'\] must be as long as outcomes, 3 steps"),
         ({"references": {"old": [[0.5, 0.6, 0.2]] * 3}}, r"references\['old'\] at step 1 must sum to one"),
         ({"contexts": ["a", None, "b"]}, "contexts must be given for every step, and one is missing"),
         ({"contexts": [[1], [2], [3]]}, "contexts must be names or numbers"),
-        ({"contexts": 3}, "contexts must be as long as states"),
+        ({"contexts": 3}, "contexts must be as long as outcomes"),
         ({"scale": [1, 0, 1]}, "scale must be one number per step, above 0 and at most 1"),
         ({"payoffs": [[1, 2, 3]] * 3}, r"payoffs must have shape \(3, 2, 3\), one matrix per step"),
         ({"payoffs": [MATRIX * 9] * 3}, "payoffs must lie in the range that the problem declares, -150 to 120"),
+        ({"contexts": [0, 1, 2], "guard": lr.Guard(SHOP)}, "contexts of the recording, .*'2'.*, got none"),
+        ({"contexts": [0, 1, 2], "guard": weekly(2)}, "contexts of the recording, .*'2'.*, got .*'0', '1'"),
+        ({"guard": weekly(2)}, "contexts of the recording, none, got .*'0', '1'"),
+        ({"guard": lr.Guard(SHOP, against=lr.References("old"))}, r"references of the recording, \(\)"),
         (
-            {"contexts": [0, 1, 2], "guard": lr.Guard(SHOP, 9)},
-            "contexts of the recording, 3",
+            {"payoffs": [MATRIX] * 3, "guard": lr.Guard(SHOP)},
+            "for the payoffs of the recording, which has payoffs",
         ),
-        (
-            {"contexts": [0, 1, 2], "guard": lr.Guard(SHOP, 9, contexts=2)},
-            "recording, 3 contexts, got 2",
-        ),
-        ({"guard": lr.Guard(SHOP, 9, contexts=2)}, "contexts of the recording, none, got 2"),
-        ({"guard": lr.Guard(SHOP, 9, references=("old",))}, r"references of the recording, \(\)"),
-        ({"scale": [1, 1, 1], "guard": lr.Guard(SHOP, 9)}, 'guard must be made with payoffs="scaled"'),
+        ({"guard": lr.Guard(SHOP.changing())}, "made for the payoffs of the recording, which has none"),
     ],
 )
 def test_what_is_refused(told, says):
+    given = {"guard": SHOP, **told}
     with pytest.raises(ValueError, match=says):
-        lr.backtest(SHOP, LAWS, Positions(STATES), **told)
+        lr.backtest(forecasts=LAWS, outcomes=Positions(STATES), **given)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lowregret as lr
-from lowregret.audit import audit_log, playing
-from lowregret.audit.streams import streams_of
+from lowregret.audit import audit_log
 from lowregret.audit.times import TIMES, Steps, every_of, irregular, spelt
 
 from ..audit_logs import SHOP, shuffled, written
@@ -32,16 +31,14 @@ def log_of():
 
 
 def test_since_and_returns_are_those_of_a_backtest(tmp_path):
-    lr.rules.warm_up()  # the last bit depends on what is compiled
     table = log_of()
     path = written(shuffled(table), tmp_path / "log.parquet")
     found = audit_log(path, SHOP, delta=0.05)
-    guard = lr.Guard(SHOP, 400, rule=lr.ExactTest(SHOP, 400, 0.05, temperature=0, likelihood=True))
-    asked = lr.backtest(SHOP, table, guard=guard)
+    asked = lr.backtest(lr.Guard(SHOP, test=lr.ExactTest(horizon=400)), table)
     assert found.alarms
     for one, other in zip(found.streams, asked.streams, strict=True):
         events = [event for event in asked.switches if event.stream == one.stream]
-        switches = [event for event in events if isinstance(event, lr.Switch)]
+        switches = [event for event in events if isinstance(event, lr.Alarm)]
         assert (one.stream, one.steps, one.switched_at) == (other.stream, other.steps, other.switched_at)
         assert (one.best_action, one.returns) == (other.best_action, other.returns)
         assert one.since == (switches[0].since if switches else None)
@@ -149,49 +146,3 @@ def test_what_is_said_of_times():
     table = dated(range(3)).set_column(1, "step", pa.array([1, 2, 3]))
     with pytest.raises(lr.audit.Refused, match=r"every 1d needs times, and the steps \(step\) are whole numbers"):
         lr.backtest(SHOP, table, columns={"every": "1d"})
-
-
-def test_what_follows_an_alarm_is_compiled_and_the_same(monkeypatch):
-    """Right, wrong and right again, or against whatever is advised: returns, second farewells and safe play."""
-    pytest.importorskip("numba")
-    lr.rules.warm_up()
-    told, begun, over = set(), 0, 0
-    for case, seed in enumerate((0, 1, 4, 6, 8, 10, 11, 1, 6, 11)):
-        rng = np.random.default_rng(seed)
-        A, S, T = rng.integers(2, 4), rng.integers(2, 4), int(rng.integers(150, 700))
-        problem = lr.DecisionProblem(rng.uniform(-1, 1, (A, S)))
-        laws = rng.dirichlet(np.full(S, 0.7), (3, T))
-        came = (rng.random((3, T, 1)) > np.cumsum(laws, axis=-1)[..., :-1]).sum(axis=-1)
-        begin, end = T // 6, T // 3
-        came[:, begin:end] = rng.permutation(S)[came[:, begin:end]]
-        if seed % 3 == 0:
-            came[:, begin:] = (laws[:, begin:].argmax(axis=-1) + rng.integers(1, S, (3, T - begin))) % S
-        recording = streams_of(problem, laws, lr.problems.Positions(came))
-        fallback = lr.Recovery(budget=0.2 if case % 4 else 0.5)  # a small one is spent soon
-        settings = {"delta": 0.2, "temperature": (0.0, 0.05)[case > 6], "fallback": fallback}
-        guard = lr.Guard(problem, (None, T)[case == 2], **settings)
-        (block,) = recording.blocks()
-        with monkeypatch.context() as patch:
-            found = playing.play(guard, block)
-            quiet = playing.play(guard, block, live=False)
-            patch.setattr(playing.Recovering, "played_after", lambda *_: None)
-            loop = playing.play(guard, block)
-        np.testing.assert_array_equal(found.trips_N, loop.trips_N)
-        np.testing.assert_allclose(found.paid["guard"], loop.paid["guard"], atol=1e-12)
-        np.testing.assert_allclose(found.paid["fallback"], loop.paid["fallback"], atol=1e-12)
-        np.testing.assert_allclose(quiet.paid["guard"], loop.paid["guard"], atol=1e-12)
-        np.testing.assert_allclose(found.share_NxT, loop.share_NxT, atol=1e-12)
-        for (row, event), (other, same) in zip(_sorted(found.events), _sorted(loop.events), strict=True):
-            told.add(type(event).__name__)
-            assert (row, str(event), event.step, event.since if hasattr(event, "since") else None) == (
-                *(other, str(same), same.step),
-                same.since if hasattr(same, "since") else None,
-            )
-        turns = np.diff((found.share_NxT == 0).astype(int), axis=1)
-        begun, over = begun + int((turns == 1).sum()), over + int((turns == -1).sum())
-    assert told == {"Switch", "Return", "Left"}
-    assert (begun > 5, over > 2) == (True, True)  # stretches of safe play
-
-
-def _sorted(events):
-    return sorted(events, key=lambda pair: (pair[0], pair[1].step))

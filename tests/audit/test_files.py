@@ -48,11 +48,6 @@ LOG = pd.DataFrame(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiled() -> None:
-    lr.rules.warm_up()  # the last bit depends on what is compiled
-
-
 def found_in(log: Any, problem: lr.DecisionProblem = DRY) -> tuple[list[dict[str, Any]], dict[str, float], list[str]]:
     """Every stream, what each player earned, and the warnings."""
     found = audit_log(log, problem, jobs=1)

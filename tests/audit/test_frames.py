@@ -138,7 +138,7 @@ def test_rows_are_refused_by_number(change, says):
         (lambda: lr.backtest(SHOP, pa.table(GOOD), names=["a"]), "names are in the frame's own column"),
         (lambda: lr.backtest(SHOP, pa.table({k: v[:0] for k, v in GOOD.items()})), "one row per step, got no rows"),
         (lambda: lr.backtest(SHOP, [[1, 0, 0]], [0], columns={}), "columns go with a frame"),
-        (lambda: lr.backtest(SHOP, [[1, 0, 0]]), "states must be given"),
+        (lambda: lr.backtest(SHOP, [[1, 0, 0]]), "outcomes must be given"),
         (lambda: lr.backtest(SHOP, pa.table([[1], [1], [[[1, 0, 0]]]], ["state", "state", "probs"])), "there twice"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_state_that_was_excluded_leaves_plain_json(tmp_path):
     def refuse(name):
         raise AssertionError(name)
 
-    assert json.loads(found.to_json(), parse_constant=refuse)["switches"][0]["statistic"] is None
+    assert json.loads(found.to_json(), parse_constant=refuse)["switches"][0]["evidence"] is None
     told = json.loads(audit_log(written(table, tmp_path / "log.parquet"), SHOP).to_json(), parse_constant=refuse)
     assert (told["streams"][0]["switched_at"], told["streams"][0]["since"]) == (1, None)
 

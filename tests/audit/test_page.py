@@ -11,9 +11,9 @@ import pytest
 import lowregret as lr
 from lowregret.audit.backtesting import recorded
 from lowregret.audit.page import page
+from lowregret.audit.playing import play
 from lowregret.audit.sketch import BINS, DELTAS, POINTS, SPARKS, Sketch, instead, reliability
 from lowregret.audit.times import ROWS, Steps
-from lowregret.guard import Switch
 from lowregret.problems import Positions
 
 from ..audit_logs import SHOP, table_of, written
@@ -82,12 +82,12 @@ def by_hand(problem, table):
 
 def guarded(problem, own, horizon, delta, lag=1):
     """What a guard earned by step, live, and at which step it was known that it left."""
-    guard, paid = lr.Guard(problem, horizon, delta=delta, lag=lag), []
+    guard, paid = lr.Guard(problem, test=lr.ExactTest(delta, horizon), lag=lag), []
     for t, (law, state) in enumerate(zip(own["laws"], own["came"], strict=True)):
         paid.append(float(guard.advise(law).policy @ problem.in_payoffs(problem.utility[:, state])))
         if t >= lag - 1:
             guard.observe(Positions(own["came"][t - lag + 1]))
-    return np.cumsum(paid), next((event.known for event in guard.events if isinstance(event, Switch)), None)
+    return np.cumsum(paid), next((event.known for event in guard.events if isinstance(event, lr.Alarm)), None)
 
 
 def agrees(problem, table, found):
@@ -205,10 +205,10 @@ def test_numbers_have_pairs_of_actions_and_no_reliability():
     )
     said, came = np.sort(rng.gamma(6, 5, (T, 3)), axis=1), rng.gamma(6, 5, T)
     streams = recorded(stall, lr.Quantiles([0.1, 0.5, 0.9], said), came, None, None)
-    sketch, guard = Sketch(stall, streams, Steps(np.arange(T), np.zeros(T), ROWS), np.array([1, T])), lr.Guard(stall, T)
+    sketch, guard = Sketch(stall, streams, Steps(np.arange(T), np.zeros(T), ROWS), np.array([1, T])), lr.Guard(stall)
     (block,) = streams.blocks()
-    sketch.add(guard, block, dict.fromkeys(SPARKS, np.zeros((1, T))), np.zeros((1, T)), np.array([0]))
-    live, asked = lr.Guard(stall, T, delta=1e-9), dict[tuple[str, str], float]()
+    sketch.add(guard, block, play(guard, block), dict.fromkeys(SPARKS, np.zeros((1, T))), np.zeros((1, T)))
+    live, asked = lr.Guard(stall, test=lr.ExactTest(1e-9)), dict[tuple[str, str], float]()
     for t in range(T):  # so small a delta that it always answers the model
         a = int(live.advise(lr.Quantiles([0.1, 0.5, 0.9], said[t])).policy.argmax())
         live.observe(came[t])

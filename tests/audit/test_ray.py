@@ -20,7 +20,6 @@ pytestmark = pytest.mark.ray
 def two_workers(tmp_path_factory):
     ray = pytest.importorskip("ray")
     home = tmp_path_factory.mktemp("home")
-    lr.rules.warm_up()  # here as there: the last bit depends on what is compiled
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")

@@ -27,12 +27,6 @@ LAST = 150
 LEVELS = (0.1, 0.5, 0.9)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def compiled():
-    """The last bit depends on what is compiled."""
-    lr.rules.warm_up()
-
-
 def run(*arguments):
     return CliRunner().invoke(_app(), ["audit", *map(str, arguments)], env={"COLUMNS": "1000"})
 
@@ -99,10 +93,12 @@ def columns_of(case):
 def guard_of(case):
     """The guard that a user would make for it."""
     (columns, settings), problem = EVERY[case], problem_of(case)
-    told = {"references": tuple(columns.get("references", ()))}
-    told["contexts"] = len(DAYS) if "context" in columns else None
-    told["payoffs"] = "change" if "payoffs" in columns else "scaled" if "scale" in columns else None
-    return lr.Guard(problem, LAST, **told, **settings)
+    against = lr.Actions(per=DAYS if "context" in columns else None)
+    if "references" in columns:
+        against += lr.References(*columns["references"])
+    test = lr.ExactTest(horizon=LAST) if settings.get("test", True) else lr.NoTest(LAST)
+    problem = problem.changing() if "payoffs" in columns else problem
+    return lr.Guard(problem, against=against, test=test, lag=settings.get("lag", 1))
 
 
 def by_hand(case, own):
@@ -111,7 +107,7 @@ def by_hand(case, own):
     totals, alarms, waiting = dict.fromkeys(("model", "guard"), 0.0), [], []
     for row in own:
         scale = row["share"] if "scale" in columns else None
-        told = {"scale": scale, "context": DAYS.index(row["day"]) if "context" in columns else None}
+        told = {"scale": scale, "context": row["day"] if "context" in columns else None}
         if case in NUMBERS:
             forecast = lr.Quantiles([0.1, 0.5, 0.9], [row["q10"], row["q50"], row["q90"]])
             law = forecast.law(STALL, 0)
@@ -139,7 +135,7 @@ def by_hand(case, own):
     for came in waiting:
         guard.observe(came)
     for event in guard.events:
-        if isinstance(event, lr.Switch):
+        if isinstance(event, lr.Alarm):
             alarms.append(event.step)
     return {name: value / len(own) for name, value in totals.items()}, alarms, guard
 
@@ -476,7 +472,7 @@ def test_a_forecast_without_a_level_is_a_median_if_it_is_so_in_all_files(tmp_pat
     middle[-5:] += off
     table = table.append_column("M", pa.array(middle))
     found = lr.audit.audit_log(in_files(table, [200], tmp_path / "log"), STALL)
-    frame = lr.backtest(STALL, table)
+    frame = lr.backtest(lr.Guard(STALL, test=lr.ExactTest(horizon=LAST)), table)
     assert [one.earned for one in found.streams] == [pytest.approx(one.earned, abs=1e-9) for one in frame.streams]
     assert found.about["columns"]["quantiles"] == {"0.1": "M-lo-80", **({} if off else {"0.5": "M"}), "0.9": "M-hi-80"}
 
@@ -491,7 +487,8 @@ def test_what_was_done_to_quantiles_is_told(tmp_path):
     table = table.set_column(table.column_names.index("q10"), "q10", pa.array(below))
     table = table.append_column("cutoff", pa.array(np.asarray(table["step"]) - 1))
     log, columns = written(table, tmp_path / "log.parquet"), {**WHERE, "state": "sold"}
-    found, frame = lr.audit.audit_log(log, STALL, columns=columns), lr.backtest(STALL, table, columns=columns)
+    guard = lr.Guard(STALL, test=lr.ExactTest(horizon=LAST))
+    found, frame = lr.audit.audit_log(log, STALL, columns=columns), lr.backtest(guard, table, columns=columns)
     assert [one.earned for one in found.streams] == [pytest.approx(one.earned, abs=1e-9) for one in frame.streams]
     assert any(warning.startswith("10 rows had quantiles that cross or lie outside") for warning in found.warnings)
     assert any(warning.startswith("when forecasts were made (cutoff) is not used") for warning in found.warnings)

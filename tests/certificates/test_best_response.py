@@ -8,7 +8,6 @@ import pytest
 
 import lowregret as lr
 from lowregret.certificates import best_response, coupled, every_start, late, switching
-from lowregret.problems import widest
 
 from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
 from .literal_best_response import corner_laws, told
@@ -161,7 +160,7 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
 
 def test_changing_payoffs_are_charged_by_the_widest() -> None:
     rng, rates = np.random.default_rng(8), np.array([0.1, 1.0])
-    wide = best_response.kappa(widest(RPS), rates)
+    wide = best_response.kappa(RPS.widest, rates)
     assert all(
         (best_response.kappa(lr.DecisionProblem(U), rates) <= wide).all() for U in rng.uniform(-1, 1, (50, 3, 3))
     )

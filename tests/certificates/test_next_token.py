@@ -16,8 +16,8 @@ from ..conftest import random_markov
 T, DELTA = 9, 0.4
 MATCHING = lr.matching()
 RULES: dict[str, Any] = {
-    "with a way back": lr.ExactTest(MATCHING, T, delta=DELTA),
-    "onto the urn": lr.ExactTest(MATCHING, T, delta=DELTA, fallback=lr.PolyaUrn(2)),
+    "with a way back": lr.rules.ExactTest(MATCHING, T, delta=DELTA),
+    "onto the urn": lr.rules.ExactTest(MATCHING, T, delta=DELTA, fallback=lr.PolyaUrn(2)),
     "any problem": VRegret(T, delta=DELTA),
 }
 
@@ -48,7 +48,7 @@ def test_the_chain_of_the_proof_by_enumeration(name: str) -> None:
 
 def test_averaged_restarts_by_enumeration() -> None:
     base = lr.Markov([[0.9, 0.1], [0.2, 0.8]], window=1)
-    rule = lr.ExactTest(MATCHING, 7, delta=0.8 / (T - 1), fallback=lr.PolyaUrn(2))
+    rule = lr.rules.ExactTest(MATCHING, 7, delta=0.8 / (T - 1), fallback=lr.PolyaUrn(2))
     safe = lr.AverageRestart(base, MATCHING, 1, 7, T, rule=rule)
     tokens_NxT = np.array(list(product(range(2), repeat=T)))
     apart_NxT = np.abs(safe.predict_sequence(tokens_NxT) - base.predict_sequence(tokens_NxT)).sum(axis=-1) / 2
@@ -65,13 +65,15 @@ def test_it_is_told_in_json_and_in_words() -> None:
 
 
 def test_an_unknown_horizon_and_several_episodes() -> None:
-    assert lr.ExactTest(MATCHING, None, delta=0.1).certificate.next_token_tv == 0.1
-    assert lr.ExactTest(MATCHING, 100, delta=0.1).certificate.over_episodes(4, 0.5).next_token_tv == pytest.approx(0.1)
-    assert lr.ExactTest(MATCHING, 100, delta=0.1).certificate.over_episodes(10, 0.5).next_token_tv is None
+    assert lr.rules.ExactTest(MATCHING, None, delta=0.1).certificate.next_token_tv == 0.1
+    assert lr.rules.ExactTest(MATCHING, 100, delta=0.1).certificate.over_episodes(
+        4, 0.5
+    ).next_token_tv == pytest.approx(0.1)
+    assert lr.rules.ExactTest(MATCHING, 100, delta=0.1).certificate.over_episodes(10, 0.5).next_token_tv is None
 
 
 def test_nothing_is_promised_without_an_alarm_that_is_bounded() -> None:
-    untested = lr.Guard(MATCHING, 100, test=False).certificate
+    untested = lr.Guard(MATCHING, test=lr.NoTest(100)).certificate
     for given in (untested, RegretRate(MATCHING, 100).certificate):
         assert given.next_token_tv is None
         assert "token" not in str(given)

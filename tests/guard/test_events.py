@@ -1,181 +1,140 @@
-"""Events of guards: of which step they speak and when that was known, and every time a model is left."""
+"""Events: of which step they speak and when that was known, in words; on_event may fail, be set late, or act itself."""
 
-import json
+import logging
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.audit import audit_log
-from lowregret.audit.page import _data
 
-MATCHING = lr.matching()
-UP, DOWN = np.array([0.05, 0.95]), np.array([0.95, 0.05])
-TOSSED = np.random.default_rng(5).random(41) < 0.5
+from .plays import COIN, DESK, TRADE, WRONG, wrong_for
 
-
-def broken(step: int) -> tuple[np.ndarray, int]:
-    """A law and the state that comes: the law is right until step 40; from then on the other state comes always."""
-    return (DOWN, 1) if step > 40 else (UP, 1) if TOSSED[step] else (DOWN, 0)
-
-
-def steps_of_classes(rule: Any, told: list[tuple[int, np.ndarray, int]], lag: int) -> list[tuple[float, int]]:
-    """By class: ln E, and the step at which its richest bettor began; each an ordinary test of its own outcomes."""
-    found = []
-    for place in range(lag):
-        own = [one for one in told if (one[0] - 1) % lag == place]
-        memory = rule.each.start()
-        for _, law, state in own:
-            memory = rule.each.update(memory, law, np.asarray(state))
-        began = int(rule.each.suspicion(memory).since) if own else 0
-        found.append((float(rule.each.evidence(memory)[0]), own[began - 1][0] if began else 1))
-    return found
-
-
-@pytest.mark.parametrize("lag", [2, 3, 7])
-@pytest.mark.parametrize("seed", range(4))
-def test_dates_of_late_and_skipped_outcomes(lag: int, seed: int) -> None:
-    """In steps, whatever was skipped; the step of the outcome, and that by which it was known; across episodes."""
-    rng, guard = np.random.default_rng(seed), lr.Guard(MATCHING, 140, lag=lag)
-    begun, spread, since = 0, 0, []
-    for episode in (1, 2):
-        told: list[tuple[int, np.ndarray, int]] = []
-        waiting: list[int] = []
-        for step in range(begun + 1, begun + 131 + episode):
-            while waiting and (waiting[0] <= step - lag or rng.random() < 0.3 * (seed > 0)):
-                due = waiting[0] if waiting[0] <= step - lag else int(rng.choice(waiting))
-                waiting.remove(due)
-                had = len(guard.events)
-                if rng.random() < 0.25:
-                    guard.skip(step=due)
-                    continue
-                told.append((due, *broken(due - begun)))
-                guard.observe(told[-1][2], step=due)
-                for event in guard.events[had:]:
-                    assert (event.step, event.known, event.episode) == (due - begun, step - 1 - begun, episode)
-                    assert event.step <= event.known < event.step + lag
-                    assert (f"(known at step {event.known})" in str(event)) == (event.known > event.step)
-                    spread = max(spread, event.known - event.step)
-                    if isinstance(event, lr.Switch):
-                        richest = max(steps_of_classes(guard.rule, told, lag), key=lambda found: found[0])
-                        assert event.since == richest[1] - begun
-                        since.append(event.since)
-            guard.advise(broken(step - begun)[0])
-            waiting.append(step)
-            assert guard.steps == step - begun - len(waiting)
-        for due in waiting:
-            guard.skip(step=due)
-        assert any(isinstance(event, lr.Switch) and event.episode == episode for event in guard.events)
-        begun = step
-        guard.restart()
-    assert spread == lag - 1 or seed
-    assert max(since) > 25 or lag == 7  # of which a class has seen six before the break
-
-
-@pytest.mark.parametrize(("likelihood", "latest"), [(False, 48), (True, 50)])  # the mixture must learn first
-@pytest.mark.parametrize("told", [{"contexts": 2}, {"references": ["old"]}], ids=str)
-def test_dates_of_skipped_outcomes_where_more_is_told(told: dict[str, Any], likelihood: bool, latest: int) -> None:
-    guard = lr.Guard(MATCHING, 300, lag=2, likelihood=likelihood, **told)
-    for step in range(1, 200):
-        more = {"context": step % 2} if "contexts" in told else {"references": [UP]}
-        law, state = broken(step)
-        guard.advise(law, **more)
-        guard.skip() if step % 5 == 0 else guard.observe(state)
-        if guard.events:
-            break
-    (event,) = guard.events
-    assert event.step == event.known == step
-    assert 36 <= event.since <= latest
-
-
-def test_without_a_lag_an_event_is_known_at_its_step() -> None:
-    guard = lr.Guard(MATCHING, 300, batch_shape=(2,))
-    for step in range(1, 80):
-        guard.advise([broken(step)[0], UP])
-        guard.observe([broken(step)[1], 1])
-    assert [(event.stream, event.known) for event in guard.events] == [(0, guard.events[0].step)]
-    assert "known" not in str(guard.events[0])
-
-
-def moods(T: int) -> tuple[np.ndarray, np.ndarray]:
-    """Wrong, right, wrong, right, wrong, 80 steps each after 20 that are right: laws and states."""
-    states = np.random.default_rng(0).integers(2, size=T)
-    right = np.where(np.arange(2) == states[:, None], 0.95, 0.05)
-    wrong = (np.arange(T) >= 20) & ((np.arange(T) - 20) // 80 % 2 == 0)
-    return np.where(wrong[:, None], right[:, ::-1], right), states
+pytestmark = pytest.mark.usefixtures("form")
 
 
 def kinds(events: Any) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-TURNS = ["Switch", "Return", "Left", "Return", "Left"]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"lag": 2, "delta": 1 / 420, "temperature": 420**-0.5}, {"contexts": 1}, {"references": ["flat"]}],
-    ids=str,
-)
-def test_a_model_that_fails_again_is_left_again(settings: dict[str, Any]) -> None:
-    heard: list[Any] = []
-    guard = lr.Guard(MATCHING, 420, on_event=heard.append, **settings)
-    probs, states = moods(420)
-    more = {"contexts": {"context": 0}, "references": {"references": [[0.5, 0.5]]}}.get(next(iter(settings), ""), {})
-    shares = [1.0]
-    for law, state in zip(probs, states, strict=True):
-        guard.advise(law, **more)
-        guard.observe(state)
-        shares.append(guard.share)
-    assert kinds(guard.events) == TURNS
-    assert heard == guard.events
-    for event in guard.events[1:]:
-        assert event.share == shares[event.step]  # type: ignore[union-attr]
-        mark = 0.25 if "lag" not in settings else 0.5  # of most classes
-        assert (event.share > mark) == isinstance(event, lr.Return)  # type: ignore[union-attr]
-    lefts = [event for event in guard.events if isinstance(event, lr.Left)]
-    assert [0 < event.step - begin < 40 for event, begin in zip(lefts, (180, 340), strict=True)] == [True, True]
-    assert "left again after" in str(lefts[0])
-    # A guard that is resumed tells the same.
-    saved = json.loads(json.dumps(guard.state_dict()))
-    again = lr.Guard(MATCHING, 420, **settings)
-    again.load_state_dict(saved)
-    assert again.events == guard.events
-
-
-def test_a_model_of_numbers_that_fails_again_is_left_again() -> None:
-    payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [-1, 1], -1, 1, knots=[-1, 1])
-    guard, moves = lr.Guard(payoff, 1000), np.random.default_rng(1).choice([-0.8, 0.8], 900)
-    for step, move in enumerate(moves):
-        wrong = step < 60 or step > 200
-        guard.advise(lr.Quantiles([0.1, 0.9], np.array([-0.1, 0.1]) + (-move if wrong else move)))
-        guard.observe(move)
-    assert kinds(guard.events) == ["Switch", "Return", "Left"]
-
-
-def test_backtests_tell_of_those_that_are_left() -> None:
-    probs, states = moods(420)
-    found = lr.backtest(MATCHING, [probs, probs[:100]], [states, states[:100]])
-    assert kinds(event for event in found.switches if event.stream == 0) == TURNS
-    assert [(one.returns, one.left) for one in found.streams] == [(2, 2), (0, 0)]
-    told = json.loads(found.to_json())["switches"]
-    assert [one["event"] for one in told if one["stream"] == 0] == [kind.lower() for kind in TURNS]
-    assert dict(found.table().rows)["left again"] == "2"
-
-
-def test_audits_tell_of_those_that_are_left(tmp_path: Any) -> None:
-    pd = pytest.importorskip("pandas")
-    probs, states = moods(420)
-    path = tmp_path / "log.parquet"
-    frame = pd.DataFrame(
-        {"stream": "a", "step": np.arange(420), "p_0": probs[:, 0], "p_1": probs[:, 1], "state": states.astype(str)}
+def test_the_words_of_an_alarm() -> None:
+    """By a mixture, by an action, by an action in a context, and by a reference."""
+    guard = lr.Guard(COIN, streams=["a", "b"])
+    wrong_for(guard, 6)
+    first, second = guard.events
+    assert first[:3] == ("a", 4, 4)
+    assert (first.episode, first.since, first.action, first.whom, first.gain) == (1, 1, None, None, 1.0)
+    assert second == first._replace(stream="b")
+    assert first.threshold == math.log(20) <= first.evidence
+    assert str(first) == (
+        "stream a, episode 1, step 4: alarm, recent frequencies predict better since about step 1, and acting on them "
+        f"earned 1 more per step (evidence {first.evidence:.4g}, threshold 2.996)"
     )
-    frame.to_parquet(path)
-    found = audit_log(path, MATCHING, events=True)
-    assert [(one.returns, one.left) for one in found.streams] == [(2, 2)]
-    assert "left again 2 times" in found.report()
-    shown = _data(found)
-    assert [what for what, *_ in shown["details"][0]["marks"]].count("left again") == 2
-    quiet = audit_log(path, MATCHING, events=False)
-    assert [(one.returns, one.left) for one in quiet.streams] == [(None, None)]
+    with_desk = lr.Guard(COIN, against=DESK)
+    for _ in range(6):
+        with_desk.advise(WRONG, references={"desk": [0.5, 0.5]})
+        with_desk.observe(1)
+    assert "a mixture of recent frequencies and desk predicts better" in str(with_desk.events[0])
+    against = lr.Actions(per=["day", "night"]) + lr.References("desk")
+    told = lr.Guard(COIN, against=against, test=lr.ExactTest(horizon=99), response=lr.QuantalResponse(0.1), streams=2)
+    for t in range(60):  # at night state 1 comes, and the desk knows in the second stream when
+        states = [t % 2, int(t % 3 == 0)]
+        told.advise([WRONG] * 2, context=[t % 2, 0], references=[[[0.5, 0.5]], [np.eye(2)[states[1]]]])
+        told.observe(states)
+    found = {event.stream: event for event in told.events if isinstance(event, lr.Alarm)}
+    assert found[0].because.startswith("action 1 would have earned more in context 1 since about step ")
+    assert (found[0].action, found[0].context, found[0].whom) == (1, 1, "action 1")
+    assert found[1].because.startswith("desk would have earned more since about step ")
+    assert (found[1].reference, found[1].action) == ("desk", None)
+
+
+@pytest.mark.parametrize("lag", [1, 4])
+def test_a_state_that_was_excluded_raises_the_alarm_at_once(lag: int) -> None:
+    guard, numbers = lr.Guard(COIN, lag=lag, streams=3), lr.Guard(TRADE, lag=lag)
+    guard.advise([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
+    guard.observe([0, 1, 1])
+    (event,) = guard.events
+    assert (event.stream, event.step, event.excluded, event.evidence) == (1, 1, True, math.inf)
+    assert str(event) == "stream 1, episode 1, step 1: alarm, a state came to which the model had given probability 0"
+    assert guard.switched.tolist() == [False, True, False]
+    numbers.advise(lr.Samples([0.1, 0.2, 0.3]))
+    numbers.observe(-3.0)
+    assert not numbers.events  # samples and quantiles exclude nothing
+    nothing_at_stake = lr.Guard(lr.DecisionProblem([[0.3, -0.7], [0.3, -0.7]]), lag=lag)
+    nothing_at_stake.advise([1.0, 0.0])
+    nothing_at_stake.observe(1)
+    assert not nothing_at_stake.events
+
+
+@pytest.mark.parametrize("lag", [2, 7])
+def test_steps_of_late_outcomes(lag: int) -> None:
+    """The step of the outcome and that by which it was known, counted from the beginning of the episode."""
+    guard = lr.Guard(COIN, lag=lag, streams=2)
+    for episode in (1, 2):
+        had = len(guard.events)
+        for step in range(1, 60):
+            guard.advise([WRONG] * 2)
+            if step >= lag:
+                guard.observe([1, 0])
+        (event,) = guard.events[had:]
+        assert (event.stream, event.episode, event.known) == (0, episode, event.step + lag - 1)
+        assert event.step == guard.events[0].step
+        assert f"step {event.step} (known at step {event.known}): alarm" in str(event)
+        guard.restart()
+
+
+@pytest.mark.parametrize("lag", [1, 2])
+def test_a_model_returns_and_is_dropped_again(lag: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Wrong, right, wrong, right, wrong, 80 steps each after 20 that are right."""
+    states, heard = np.random.default_rng(0).integers(2, size=420), list[Any]()
+    guard, shares = lr.Guard(COIN, test=lr.ExactTest(horizon=420), lag=lag, on_event=heard.append), [1.0]
+    for t, state in enumerate(states):
+        right = np.where(np.arange(2) == state, 0.95, 0.05)
+        trusted = guard.advise(right[::-1] if t >= 20 and (t - 20) // 80 % 2 == 0 else right).trusted
+        assert trusted == (not heard or isinstance(heard[-1], lr.Return))
+        guard.observe(int(state))
+        shares.append(guard.share)
+    turns = ["Alarm", "Return", "ModelDropped", "Return", "ModelDropped"][: 5 if lag == 1 else 3]
+    assert kinds(guard.events) == turns
+    assert heard == guard.events
+    assert [record.getMessage() for record in caplog.records] == list(map(str, heard))
+    for event, begun in zip(guard.events, (20, 100, 180, 260, 340)[: len(turns)], strict=True):
+        assert 0 < event.step - begun < 60
+        assert isinstance(event, lr.Alarm) or event.share == shares[event.step]
+    assert f"the model is back, with {heard[1].share:.0%} of the weight" in str(heard[1])
+    assert f"the model is dropped again, with {heard[2].share:.0%} of the weight" in str(heard[2])
+
+
+def test_an_on_event_that_fails_loses_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Any] = []
+
+    def tell(event: Any) -> None:
+        heard.append(event)
+        raise OSError("no line")
+
+    guard, quiet = lr.Guard(COIN, streams=3, on_event=tell, lag=2), lr.Guard(COIN, streams=3, lag=2)
+    for one in (guard, quiet):
+        wrong_for(one, 20)
+        for _ in range(3):
+            one.advise(np.tile(WRONG, (3, 1)))  # the first of them is given up
+        one.observe([1, 1, 1], step=1)  # ignored
+    assert guard.dumps() == quiet.dumps()
+    assert heard == guard.events
+    assert kinds(heard) == ["Alarm"] * 3 + ["OutcomeGivenUp"] * 3 + ["OutcomeIgnored"] * 3
+    failed = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.getMessage() for record in failed] == [f"on_event failed for {event}" for event in heard]
+    assert "no line" in str(failed[0].exc_info)
+
+
+def test_on_event_may_be_set_at_any_time_and_act_itself() -> None:
+    guard, heard = lr.Guard(COIN), list[Any]()
+    wrong_for(guard, 10)
+    guard.restart()
+    guard.on_event = lambda event: (heard.append(event), guard.restart())
+    wrong_for(guard, 8)
+    assert [(event.episode, event.step) for event in guard.events] == [(1, 4), (2, 4), (3, 4)]
+    assert heard == guard.events[1:]
+    guard.on_event = None
+    wrong_for(guard, 8)
+    assert (len(heard), len(guard.events), guard.episodes) == (2, 4, 4)

@@ -77,17 +77,17 @@ def written_csv(value: Any, path: Path) -> Path:
     return path
 
 
-def guarded(states: tuple[str, str], value: Any, **settings: Any) -> np.ndarray:
-    """What each action gained over what the guard played, in all: which state came follows from it."""
-    guard = lr.Guard(problem_of(states), 50, **settings)
+def guarded(states: tuple[str, str], value: Any, **settings: Any) -> Any:
+    """The regret after a few steps: which state came follows from it."""
+    guard = lr.Guard(problem_of(states), **settings)
     for _ in range(T):
-        guard.advise(np.broadcast_to(LAW, (*guard.batch_shape, 2)))
+        guard.advise(np.broadcast_to(LAW, (*guard.shape, 2)))
         guard.observe(value)
-    return np.asarray(guard._at.ledger.lead_A)
+    return guard.regret
 
 
 def _leading(states: tuple[str, str], guard: lr.Guard) -> int:
-    (place,) = [s for s in (0, 1) if np.array_equal(guard._at.ledger.lead_A, guarded(states, Positions(s)))]
+    (place,) = [s for s in (0, 1) if guard.regret == guarded(states, Positions(s))]
     return place
 
 
@@ -97,9 +97,9 @@ def _paying(earned: float) -> int:
 
 
 def by_guard(states: tuple[str, str], value: Any, wrap: Any = lambda value: value, **settings: Any) -> int:
-    leads = [guarded(states, Positions(wrap(s)), **settings) for s in (0, 1)]
+    regrets = [guarded(states, Positions(wrap(s)), **settings) for s in (0, 1)]
     found = guarded(states, wrap(value), **settings)
-    (place,) = [s for s in (0, 1) if np.array_equal(found, leads[s])]
+    (place,) = [s for s in (0, 1) if np.array_equal(found, regrets[s])]
     return place
 
 
@@ -122,7 +122,7 @@ def by_parquet(states: tuple[str, str], value: Any, path: Path, kind: Any = None
 
 
 def by_river(states: tuple[str, str], value: Any) -> int:
-    model = GuardedRiverClassifier(_Says(states), problem_of(states), 50, floor=0)
+    model = GuardedRiverClassifier(_Says(states), lr.Guard(problem_of(states)), floor=0)
     for _ in range(T):
         model.policy_one({})
         model.learn_one({}, value)
@@ -130,7 +130,7 @@ def by_river(states: tuple[str, str], value: Any) -> int:
 
 
 def by_detector(states: tuple[str, str], value: Any) -> int:
-    found = GuardDriftDetector(problem_of(states), 50, floor=0)
+    found = GuardDriftDetector(lr.Guard(problem_of(states)), floor=0)
     for _ in range(T):
         found.update((dict(zip(states, LAW, strict=True)), value))
     return _leading(states, found.guard)
@@ -175,8 +175,8 @@ COMMANDED = ("truth, other", "truth, yes", "one, floats", "one, words")  # it wr
 DOORS: dict[str, Any] = {
     "Guard": lambda states, value, path: by_guard(states, value),
     "Guard, NumPy": lambda states, value, path: by_guard(states, value, np.asarray),
-    "Guard, fleet of lists": lambda states, value, path: by_guard(states, value, lambda v: [v] * 3, batch_shape=(3,)),
-    "Guard, fleet": lambda states, value, path: by_guard(states, value, lambda v: np.array([v] * 3), batch_shape=(3,)),
+    "Guard, fleet of lists": lambda states, value, path: by_guard(states, value, lambda v: [v] * 3, streams=3),
+    "Guard, fleet": lambda states, value, path: by_guard(states, value, lambda v: np.array([v] * 3), streams=3),
     "Guard, lag": lambda states, value, path: by_guard(states, value, lag=3),
     "backtest, list": lambda states, value, path: by_backtest(states, LAWS, [value] * T),
     "backtest, array": lambda states, value, path: by_backtest(states, LAWS, np.array([value] * T)),
@@ -214,11 +214,11 @@ def test_a_value_means_the_same_state_whatever_the_way_in(case: str, tmp_path: P
 # Classifiers
 
 
-def fitted(problem: Any, y: Any, **settings: Any) -> Any:
+def fitted(problem: Any, y: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     X = np.linspace(-1, 1, len(y))[:, None]
-    return lr.GuardedClassifier(LogisticRegression(), problem, 50, **settings).fit(X, y), X
+    return lr.GuardedClassifier(LogisticRegression(), problem and lr.Guard(problem)).fit(X, y), X
 
 
 @pytest.mark.parametrize(
@@ -241,23 +241,25 @@ def fitted(problem: Any, y: Any, **settings: Any) -> Any:
 def test_labels_are_states_by_name(states: Any, labels: list, order: Any) -> None:
     y = np.repeat(np.array(labels), 10)
     if order is REFUSED:
-        with pytest.raises(ValueError, match=r"classes=\[...\] says which label is which state"):
+        with pytest.raises(ValueError, match="name the states as the labels are"):
             fitted(lr.DecisionProblem(np.eye(2), states=states), y)
         return
     model, X = fitted(lr.DecisionProblem(np.eye(2), states=states), y)
     assert model.states_.tolist() == order
-    model.policy(X[:1])
-    model.observe(X[:1], y[:1])
-    guard = lr.Guard(model.problem_, 50)
-    guard.advise(model._rows(X[:1]).laws_NxS[0])
+    forecast = np.zeros(2)
+    forecast[order] = model.predict_proba(X[:1])[0]
+    model.observe(y[:1])
+    guard = lr.Guard(model.guard_.problem)
+    guard.advise(forecast)
     guard.observe(Positions(order[0]))
-    np.testing.assert_array_equal(model.guard_._at.ledger.lead_A, guard._at.ledger.lead_A)
+    assert guard.regret == model.guard_.regret
 
 
 def test_truths_are_not_the_labels_0_and_1() -> None:
     model, X = fitted(None, np.repeat([0, 1], 10))
-    with pytest.raises(ValueError, match=r"y must be integers in 0\.\.1, .* got True: a bool means labels named"):
-        model.observe(X[:1], [True])
+    model.policy(X[:1])
+    with pytest.raises(ValueError, match="got True: a bool means"):
+        model.observe([True])
 
 
 # Names themselves
@@ -278,20 +280,20 @@ def test_names_that_are_the_same_are_refused(which: str, pair: tuple[str, str], 
     with pytest.raises(ValueError, match=says):
         payoffs_in(file)
     with pytest.raises(ValueError, match=r"must have different names|different labels"):
-        GuardedRiverClassifier(_Says(pair), horizon=9, classes=list(pair))
+        GuardedRiverClassifier(_Says(pair), classes=list(pair))
 
 
 def test_actions_are_positions_as_act_gives_them_or_names() -> None:
     trade = lr.trading([-2, 2], positions=(-1, 0, 1))
     earned = {}
     for action in (0, "-1", "0", "1"):
-        guard = lr.Guard(trade, 9)
+        guard = lr.Guard(trade)
         guard.advise([0.5, 0.5])
         guard.observe(-2, action=action)
         earned[action] = guard.realised_regret
     assert earned[0] == earned["-1"] < earned["0"] < earned["1"]
     for wrong in (True, 0.0, "2", "flat"):
-        guard = lr.Guard(trade, 9)
+        guard = lr.Guard(trade)
         guard.advise([0.5, 0.5])
         with pytest.raises(ValueError, match="action must be"):
             guard.observe(-2, action=wrong)
@@ -302,12 +304,12 @@ def test_positions_say_what_they_are() -> None:
     named = lr.backtest(rain, LAWS, np.array(rain.states)[came])
     assert lr.backtest(rain, LAWS, Positions(came)).streams == named.streams
     assert lr.backtest(rain, [LAWS], Positions([came.tolist()])).streams == named.streams
-    fleet = lr.Guard(rain, 9, batch_shape=(2,))
+    fleet = lr.Guard(rain, streams=2)
     fleet.advise(torch.tensor(LAWS[:2]))
     with pytest.raises(ValueError, match=r"got 1: states that have names are given by name.*position of 'event'"):
         fleet.observe(torch.tensor([1, 0]))
     fleet.observe(Positions(torch.tensor([1, 0])))
-    with pytest.raises(ValueError, match=r"states at step \d"):
+    with pytest.raises(ValueError, match=r"outcomes at step \d"):
         lr.backtest(rain, LAWS, Positions([0, 1, 2, 0]))
 
 
@@ -315,7 +317,7 @@ def test_positions_say_what_they_are() -> None:
 def test_what_is_missing_is_no_state(missing: Any) -> None:
     for states in (["None", "nan"], ["<NA>", "NaT"], None):
         assert Names(["0", "1"] if states is None else states).position(missing) is None
-        guard = lr.Guard(lr.DecisionProblem(np.eye(2), states=states), 9)
+        guard = lr.Guard(lr.DecisionProblem(np.eye(2), states=states))
         guard.advise(LAW)
         with pytest.raises(ValueError, match=r"state must be .*: it is missing"):
             guard.observe(missing)
@@ -448,7 +450,7 @@ def test_names_that_are_made_of_numbers_are_told_apart() -> None:
     assert [float(name) for name in found.actions] == close
 
 
-# Laws and payoffs that carry names
+# Forecasts and payoffs that carry names
 
 
 def _weather() -> lr.DecisionProblem:
@@ -456,13 +458,13 @@ def _weather() -> lr.DecisionProblem:
 
 
 @pytest.mark.parametrize("order", [["sun", "rain", "fog"], ["fog", "sun", "rain"]])
-def test_laws_with_names_are_gone_by_them(order: list[str]) -> None:
+def test_forecasts_with_names_are_gone_by_them(order: list[str]) -> None:
     law = {"sun": 0.7, "rain": 0.2, "fog": 0.1}
-    wanted = lr.Guard(_weather(), 50)
+    wanted = lr.Guard(_weather())
     wanted.advise(list(law.values()))
     told = {name: law[name] for name in order}
     for given in (told, pd.Series(told)):
-        guard = lr.Guard(_weather(), 50)
+        guard = lr.Guard(_weather())
         guard.advise(given)
         np.testing.assert_array_equal(guard.policy(), wanted.policy())
     rng = np.random.default_rng(0)
@@ -474,15 +476,15 @@ def test_laws_with_names_are_gone_by_them(order: list[str]) -> None:
         assert lr.backtest(_weather(), given, states).earned == plain.earned
 
 
-def test_laws_whose_names_are_not_all_states_are_refused() -> None:
-    guard = lr.Guard(_weather(), 50)
+def test_forecasts_whose_names_are_not_all_states_are_refused() -> None:
+    guard = lr.Guard(_weather())
     for bad in (
         {"sun": 0.7, "rain": 0.3},
         {"sun": 0.7, "rain": 0.2, "snow": 0.1},
         pd.Series({"sun": 1.0, "a": 0, "b": 0}),
     ):
         with pytest.raises(
-            ValueError, match="probs must have an entry for each of the states: sun, rain, fog, by name"
+            ValueError, match="forecast must have an entry for each of the states: sun, rain, fog, by name"
         ):
             guard.advise(bad)
     guard.advise(pd.Series([0.7, 0.2, 0.1]))  # only counted: by position
@@ -498,16 +500,16 @@ def test_a_frame_of_payoffs_names_actions_and_states() -> None:
     assert lr.DecisionProblem.from_payoffs(pd.DataFrame(frame.to_numpy())).states == ("0", "1")
 
 
-def test_a_state_of_a_guard_with_other_names_is_refused(tmp_path: Path) -> None:
+def test_bytes_of_a_guard_with_other_names_are_refused() -> None:
     """The same numbers in another order of names would be played the other way round."""
     payoffs = [[100, -100], [0, 0], [-100, 100]]
     one = lr.DecisionProblem.from_payoffs(payoffs, ["short", "flat", "long"], ["down", "up"])
     other = lr.DecisionProblem.from_payoffs(payoffs, ["long", "flat", "short"], ["up", "down"])
-    guard = lr.Guard(one, 100)
+    guard = lr.Guard(one)
     guard.advise([0.2, 0.8])
     guard.observe("up")
-    with pytest.raises(ValueError, match=r"names \("):
-        lr.Guard(other, 100).load_state_dict(guard.state_dict())
+    with pytest.raises(ValueError, match="another problem"):
+        lr.Guard(other).loads(guard.dumps())
 
 
 @pytest.mark.parametrize(("column", "order"), [("Date", "Date"), ("DS", "DS"), ("day", None), ("sale date", None)])
@@ -525,12 +527,12 @@ def test_actions_that_are_numbers_are_positions_in_any_array() -> None:
     problem = lr.DecisionProblem.from_payoffs(10 * np.eye(2), actions=["1", "0"], states=["a", "b"])
     regrets = []
     for action in (1, np.int64(1), np.array(1), np.array(1, dtype=object), "0"):
-        guard = lr.Guard(problem, 100)
+        guard = lr.Guard(problem)
         guard.advise([0.9, 0.1])
         guard.observe("a", action=action)
         regrets.append(guard.realised_regret)
     assert regrets == [2.0] * 5
-    fleet = lr.Guard(problem, 100, batch_shape=(2,))
+    fleet = lr.Guard(problem, streams=2)
     fleet.advise([[0.9, 0.1]] * 2)
     with pytest.raises(ValueError, match="action must be positions or names of actions: 1, 0, one kind"):
         fleet.observe(["a", "b"], action=[1, "0"])

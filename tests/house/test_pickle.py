@@ -23,10 +23,9 @@ def last_token(history: np.ndarray) -> list[float]:
 
 
 RULES = {
-    "ExactTest": lr.ExactTest(COIN, 20),
-    "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
-    "ExactTest onto a policy": lr.ExactTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
-    "ExactTest, scaled": lr.ExactTest(COIN, 20, payoffs="scaled"),
+    "ExactTest": lr.rules.ExactTest(COIN, 20),
+    "ExactTest, unknown horizon": lr.rules.ExactTest(COIN, None, delta=0.1),
+    "ExactTest onto a policy": lr.rules.ExactTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
     "RegretGap": lr.rules.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.rules.RegretGap(COIN, None, delta=0.1),
     "RegretRate": lr.rules.RegretRate(COIN, 20),
@@ -106,21 +105,39 @@ def certified(c: lr.Certificate) -> Any:
     return said
 
 
-def guard_after(rule: lr.rules.Rule) -> lr.Guard:
-    guard = lr.Guard(rule.problem, rule.horizon, rule=rule, batch_shape=(3,))
+GUARDS = {
+    "usual": {},
+    "horizon": {"test": lr.ExactTest(horizon=20)},
+    "no test": {"test": lr.NoTest()},
+    "contexts and references": {
+        "test": lr.ExactTest(horizon=20),
+        "against": lr.Actions(per=1) + lr.References("desk"),
+        "fallback": lr.UseReference("desk"),
+    },
+    "quantal": {"response": lr.QuantalResponse(0.1), "fallback": lr.policies.AdaHedge(COIN)},
+    "lag": {"lag": 3},
+}
+
+
+def guard_after(settings: dict[str, Any]) -> lr.Guard:
+    guard = lr.Guard(COIN, **settings, streams=3)
     for t in range(10):
-        guard.advise(np.tile([0.95, 0.05], (3, 1)))
-        guard.observe(TOKENS[:, t])
+        _step(guard, t)
     guard.restart([1])
     return guard
 
 
+def _step(guard: lr.Guard, t: int) -> None:
+    desk = {"references": {"desk": np.full((3, 2), 0.5)}, "context": [0] * 3} if guard.against.references else {}
+    guard.advise(np.tile([0.95, 0.05], (3, 1)), **desk)
+    guard.observe(TOKENS[:, t])
+
+
 def guarded(guard: lr.Guard) -> Any:
     guard = copy.deepcopy(guard)  # asking twice must not go twice as far
-    said = [guard.state_dict(), repr(guard), [str(e) for e in guard.events], guard.certificate.to_dict()]
-    guard.advise(np.tile([0.95, 0.05], (3, 1)))
-    guard.observe(TOKENS[:, 10])
-    return [*said, guard.state_dict(), guard.regret]
+    said = [guard.dumps(), repr(guard), [str(e) for e in guard.events], guard.certificate.to_dict()]
+    _step(guard, 10)
+    return [*said, guard.dumps(), guard.regret]
 
 
 def streamed(stream: lr.predictors.Stream) -> Any:
@@ -151,8 +168,8 @@ CASES: list[Any] = [
         ("predictor", PREDICTORS, lambda p: (p.predict_sequence(TOKENS), leaves(stepped(p)))),
         ("policy", POLICIES, lambda p: (p.policy_sequence(TOKENS), leaves(stepped(p)))),
         ("certificate", CERTIFICATES | SHARPENED | AT_TEN, certified),
-        ("guard", {name: guard_after(rule) for name, rule in RULES.items()}, guarded),
-        ("certificate of episodes", {n: guard_after(r).certificate for n, r in RULES.items()}, lambda c: c.to_dict()),
+        ("guard", {name: guard_after(settings) for name, settings in GUARDS.items()}, guarded),
+        ("certificate of episodes", {n: guard_after(s).certificate for n, s in GUARDS.items()}, lambda c: c.to_dict()),
         ("memory of a rule", {name: rule_memory(rule) for name, rule in RULES.items()}, lambda memory: memory),
         ("memory", {name: stepped(thing) for name, thing in (PREDICTORS | POLICIES).items()}, lambda memory: memory),
         ("stream", {"Stream": lr.predictors.Stream(PREDICTORS["Robust"])}, streamed),

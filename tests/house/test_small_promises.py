@@ -43,7 +43,7 @@ def test_no_more_tokens_than_the_horizon() -> None:
 
 
 def test_switched_of_one_and_of_many() -> None:
-    one, many = lr.Guard(lr.matching(), 8), lr.Guard(lr.matching(), 8, batch_shape=(2,))
+    one, many = lr.Guard(lr.matching()), lr.Guard(lr.matching(), streams=2)
     assert one.switched is False
     assert many.switched.tolist() == [False, False]
 
@@ -71,12 +71,12 @@ def test_markov_shows_what_it_was_given_and_cannot_be_changed() -> None:
 
 
 def test_one_episode_is_the_certificate_itself() -> None:
-    given = lr.ExactTest(lr.matching(), horizon=64).certificate
+    given = lr.rules.ExactTest(lr.matching(), horizon=64).certificate
     assert given.over_episodes(1, given.regret_bound) is given
 
 
 def test_how_many_streams_are_over() -> None:
-    rule = lr.ExactTest(lr.matching(), horizon=1)
+    rule = lr.rules.ExactTest(lr.matching(), horizon=1)
     for shape, said in (((), r"of 1 steps is over: "), ((3,), r"over for 3 of 3 streams: ")):
         memory = rule.update(rule.start(shape), np.full((*shape, 2), 0.5), np.zeros(shape, dtype=int))
         with pytest.raises(ValueError, match=said):

@@ -151,7 +151,7 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
         expected = {"from_first": first, "from_second": second, "symmetric": np.mean(apart)}
         assert found == pytest.approx(expected, abs=1e-5), (p, q)
     # Regrets of everyone everywhere; Algorithm 1 has BERNOULLI_1 as its base.
-    exact = lr.robust.Robust(models["BERNOULLI_1"], lr.ExactTest(coin, T))
+    exact = lr.robust.Robust(models["BERNOULLI_1"], lr.rules.ExactTest(coin, T))
     players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
     players |= {"Algorithm 1": exact}
     regrets = {}
@@ -288,7 +288,7 @@ def test_recovering_end_to_end(tmp_path: Path) -> None:
     cell = next(c for c in results["comparison"]["cells"] if (c["source"], c["predictor"]) == ("a", "Algorithm 1"))
     assert cell["regret"]["value"] == pytest.approx(float(np.mean(np.asarray(found)[:, -1])), abs=1e-6)
     about = checkpoints.read(tmp_path / "models/ROBUST.safetensors").about
-    assert about["task"]["Distil"]["rule"]["ExactTest"]["fallback"] == described(lr.Recovery())
+    assert about["task"]["Distil"]["rule"]["ExactTest"]["fallback"] == described(lr.policies.Recovery())
     assert "in which BERNOULLI can return" in (tmp_path / "index.html").read_text()
 
 

@@ -152,7 +152,7 @@ def test_mutants_of_rules_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> No
     fails("Unknown horizon, shares", certificates, "anytime_log", lambda t, delta: log(t, 1.1 * delta))
     fails("Unknown horizon, shares", prior, "weights_K", lambda self, start: weights(self, start) * 1.01)
     fails("C.4, the constants", bounds, "theorem_c_4", lambda *a: {**c_4(*a), "test": 0.5 * c_4(*a)["test"]})
-    fails("Excluded states", lr.ExactTest, "trip_times", lambda rule, probs, tokens: 1 + 0 * tokens[..., 0])
+    fails("Excluded states", lr.rules.ExactTest, "trip_times", lambda rule, probs, tokens: 1 + 0 * tokens[..., 0])
 
 
 def test_a_counterexample_that_refutes_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:

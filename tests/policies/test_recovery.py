@@ -1,7 +1,6 @@
 """The way back: the mixture is what its definition says, and no sequence makes it lose more than its bound."""
 
 import importlib.util
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -100,7 +99,7 @@ SAFE = {
 
 
 def made(problem: lr.DecisionProblem, T: int | None, safe: str, **settings: Any) -> Recovering:
-    recipe = lr.Recovery(safe=SAFE[safe](problem, T), **settings)
+    recipe = lr.policies.Recovery(safe=SAFE[safe](problem, T), **settings)
     return recipe.made_for(problem, T, None if T is None else 1 / math.sqrt(T))
 
 
@@ -127,12 +126,12 @@ def test_streaming_is_the_definition(game: str, safe: str, known: bool) -> None:
         scene = back.scene(memory, probs[:, t])
         np.testing.assert_allclose(says(memory, scene).T, [w["law"][t] for w in wanted], atol=1e-12)
         np.testing.assert_allclose(back.share_of_base(memory), [w["share"][t] for w in wanted], atol=1e-12)
-        was = memory.rows.is_safe[:, 0]
+        was = memory.row.is_safe
         assert was.tolist() == [w["safe"][t] for w in wanted]
         memory = back.update(memory, scene, tokens[:, t], np.array(alarms) <= t)
-        np.testing.assert_allclose(memory.rows.account[:, 0].max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
+        np.testing.assert_allclose(memory.row.account.max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
         assert back.turned(memory).tolist() == [w["turned"][t] for w in wanted]
-        now = memory.rows.is_safe[:, 0]
+        now = memory.row.is_safe
         entered, left = entered + (now & ~was).sum(), left + (was & ~now).sum()
         returns += (back.turned(memory) > 0).sum()
     assert entered, "an example in which the budget is never spent shows little"
@@ -141,7 +140,7 @@ def test_streaming_is_the_definition(game: str, safe: str, known: bool) -> None:
 
 
 @dataclass(frozen=True)
-class AtStep(lr.ExactTest):
+class AtStep(lr.rules.ExactTest):
     """A rule that trips at a step of its own choosing: what comes after the alarm is what is tested here."""
 
     at: int = 10
@@ -168,7 +167,7 @@ class AtStep(lr.ExactTest):
 
 
 def ruled(game: str, T: int | None, safe: str = "default", **settings: Any) -> AtStep:
-    return AtStep(GAMES[game], T, 0.1, at=6, fallback=lr.Recovery(safe=SAFE[safe](GAMES[game], T), **settings))
+    return AtStep(GAMES[game], T, 0.1, at=6, fallback=lr.policies.Recovery(safe=SAFE[safe](GAMES[game], T), **settings))
 
 
 @pytest.mark.parametrize("game", ["matching", "newsvendor"])
@@ -195,7 +194,7 @@ def test_recorded_is_streaming_where_budgets_are_spent_and_won_back(
         scene = back.scene(memory, probs[:, t])
         laws.append(np.where(late[:, None], back.law(memory, scene).T, probs[:, t]))
         memory = back.update(memory, scene, tokens[:, t], late)
-        spent += memory.rows.is_safe.sum()
+        spent += memory.row.is_safe.sum()
     assert spent
     recorded = back.laws_beside(probs.reshape(2, 3, 96, 2), tokens.reshape(2, 3, 96), np.reshape(alarms, (2, 3)))
     np.testing.assert_allclose(recorded.reshape(6, 96, 2), np.stack(laws, axis=1), atol=1e-12)
@@ -213,84 +212,33 @@ def belief_without_advice(problem: lr.DecisionProblem) -> np.ndarray:
 
 @pytest.mark.parametrize("game", GAMES)
 def test_every_way_to_step_the_laws_is_the_same(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One stream, few in arrays, many compiled; a step at a time and recorded."""
-    problem, rng, N = GAMES[game], np.random.default_rng(5), 24
+    """Side by side and each stream alone, a step at a time; recorded in arrays, and compiled."""
+    problem, rng, N, T = GAMES[game], np.random.default_rng(5), 24, 50
     laws = shadow.Shadow(problem, (4, 30.5), 0.01)
-    probs = rng.dirichlet(np.ones(problem.n_states), (50, N))
+    probs = rng.dirichlet(np.ones(problem.n_states), (T, N))
     probs[::5] = 1 / problem.n_states
     probs[1::5] = belief_without_advice(problem)
-    tokens = rng.integers(problem.n_states, size=(50, N))
-    seen: dict[str, list[np.ndarray]] = {}
+    tokens = rng.integers(problem.n_states, size=(T, N))
 
-    def all_of(memory: Any, law_S: np.ndarray) -> np.ndarray:
-        shape = law_S.shape[1:]
-        return np.concatenate([part.reshape(*shape, -1) for part in (law_S.T, *memory)], axis=-1)
+    def scene_of(probs: np.ndarray) -> Scene:
+        return Scene(problem, probs.T, None, None)
 
-    def scene_of(probs: np.ndarray) -> Any:
-        return Scene(problem, probs.T, problem.utility[:0], None)
-
-    for way in ("arrays", "compiled") if FAST else ("arrays",):
-        for name in ("_STEPS", "_STREAMS"):
-            monkeypatch.setattr(shadow, name, 0 if way == "compiled" else 10**9)
-        memory, seen[way] = laws.start((N,), None), []
-        for p, y in zip(probs, tokens, strict=True):
-            law = laws.law(memory, scene_of(p))
-            np.testing.assert_allclose(law.sum(axis=0), 1, atol=1e-12)
-            memory, law_S = laws.advance(memory, scene_of(p), y)
-            np.testing.assert_allclose(law_S, law, atol=1e-13)
-            seen[way].append(all_of(memory, law_S))
-        laws_NxTxS, said = np.swapaxes(probs, 0, 1), [now[:, : problem.n_states] for now in seen[way]]
-        np.testing.assert_allclose(
-            np.moveaxis(laws.recorded(laws_NxTxS, tokens.T), 2, 0).swapaxes(1, 2), said, atol=1e-13
-        )
-        one = laws.recorded(laws_NxTxS[:1], tokens.T[:1])
-        np.testing.assert_allclose(one[:, 0].T, np.array(said)[:, 0], atol=1e-13)
-        seen[f"{way}, alone"] = []
-        memories = [laws.start((), None)] * N
-        for p, y in zip(probs, tokens, strict=True):
-            steps = [laws.advance(m, scene_of(p[n]), y[n]) for n, m in enumerate(memories)]
-            memories = [m for m, _ in steps]
-            seen[f"{way}, alone"].append(np.stack([all_of(m, law) for m, law in steps]))
-    for way in seen:
-        np.testing.assert_allclose(seen[way], seen["arrays"], rtol=1e-12, atol=1e-15, err_msg=way)
-
-
-@pytest.mark.parametrize("safe", ["urn", "AdaHedge"])
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
-    torch = pytest.importorskip("torch")
-    make = torch.as_tensor if kind == "torch" else np.asarray
-    rule = ruled("matching", 96, safe, memories=(8, 30), budget=0.25)
-    probs, tokens = example(rule.in_play.fallback, 96, [6] * 4, seed=3)
-    whole, first_half = (lr.Guard(MATCHING, 96, rule=rule, batch_shape=(4,)) for _ in range(2))
-    spent = 0
-    for t in range(96):
-        if t == 60:
-            state = json.loads(json.dumps(first_half.state_dict(), allow_nan=False))
-            first_half = lr.Guard(MATCHING, 96, rule=rule, batch_shape=(4,))
-            first_half.load_state_dict(state)
-        for guard in (whole, first_half):
-            guard.advise(make(probs[:, t]))
-        assert np.array_equal(whole.policy(), first_half.policy())
-        spent += int(whole._at.ledger.rule.fallback.rows.is_safe.sum())
-        for guard in (whole, first_half):
-            guard.observe(make(tokens[:, t]))
-    assert spent
-    assert whole.switched.all()
-    share = whole.rule.share(whole._at.ledger.rule)
-    assert ((share >= 0) & (share <= 1)).all()
-    for other in (
-        ruled("matching", 96, safe, memories=(8, 31), budget=0.25),
-        ruled("matching", 96, "default", memories=(8, 30), budget=0.25),
-        AtStep(
-            MATCHING,
-            96,
-            at=6,
-            fallback=lr.Recovery((8, 30), budget=0.25, safe=lr.policies.Respond(lr.PolyaUrn(2), MATCHING, 1)),
-        ),
-    ):
-        with pytest.raises(ValueError, match="fallback"):
-            lr.Guard(MATCHING, 96, rule=other, batch_shape=(4,)).load_state_dict(state)
+    memory, alone, said = laws.start((N,), None), [laws.start((), None)] * N, []
+    for p, y in zip(probs, tokens, strict=True):
+        law = laws.law(memory, scene_of(p))
+        np.testing.assert_allclose(law.sum(axis=0), 1, atol=1e-12)
+        memory, law_S = laws.advance(memory, scene_of(p), y)
+        np.testing.assert_allclose(law_S, law, atol=1e-13)
+        alone = [laws.advance(one, scene_of(p[n]), y[n])[0] for n, one in enumerate(alone)]
+        for part, others in zip(memory, zip(*alone, strict=True), strict=True):
+            np.testing.assert_allclose(part, np.stack(others), rtol=1e-12, atol=1e-15)
+        said.append(law_S)
+    monkeypatch.setattr(shadow, "_STEPS", 0)
+    for is_compiled in (False, True)[: 1 + FAST]:
+        monkeypatch.setattr(shadow, "compiler_installed", lambda now=is_compiled: now)
+        for some in (slice(None), slice(1)):
+            found = laws.recorded(np.swapaxes(probs, 0, 1)[some], tokens.T[some])
+            np.testing.assert_allclose(found, np.stack(said, axis=-1)[:, some], atol=1e-13)
 
 
 def test_the_share_is_all_until_the_alarm() -> None:
@@ -303,7 +251,7 @@ def test_the_share_is_all_until_the_alarm() -> None:
     assert shares[:6] == [[1.0, 1.0]] * 6
     assert shares[6][0] < 1 == shares[6][1]  # the streams trip after 6 and after 7 tokens
     assert shares[7][1] < 1
-    assert lr.ExactTest(MATCHING, 40).share(lr.ExactTest(MATCHING, 40).start((2,))).tolist() == [1.0, 1.0]
+    assert lr.rules.ExactTest(MATCHING, 40).share(lr.rules.ExactTest(MATCHING, 40).start((2,))).tolist() == [1.0, 1.0]
 
 
 def test_copies_of_algorithm_2_hold_it() -> None:
@@ -327,7 +275,7 @@ def test_copies_of_algorithm_2_hold_it() -> None:
 @pytest.mark.parametrize(("horizon", "needs", "pays"), [(100, 3, 2), (102, 4, 3), (None, 4, 3)])
 def test_the_budget_is_spent_when_it_is_reached_and_not_before(horizon: int | None, needs: int, pays: int) -> None:
     """All but pure play that is wrong loses 1 a step: 0.3 sqrt(100) = 3 of them, and 0.3 sqrt(125) = 3.35."""
-    back = lr.Recovery(budget=0.3, safe=lr.PolyaUrn(2)).made_for(MATCHING, horizon, 1e-9)
+    back = lr.policies.Recovery(budget=0.3, safe=lr.PolyaUrn(2)).made_for(MATCHING, horizon, 1e-9)
     memory, steps = back.start(), 0
 
     def after(state: int) -> Any:
@@ -336,11 +284,11 @@ def test_the_budget_is_spent_when_it_is_reached_and_not_before(horizon: int | No
 
     for _ in range(121):
         memory = after(1)
-    while not memory.rows.is_safe:
+    while not memory.row.is_safe:
         memory = after(0)
         steps += 1
     assert steps == needs
-    while memory.rows.is_safe:  # half a step is won back at once, by the first even response, and then a whole one each
+    while memory.row.is_safe:  # half a step is won back at once, by the first even response, and then a whole one each
         memory = after(1)
         steps += 1
     assert steps == needs + pays
@@ -411,27 +359,27 @@ def test_an_enemy_who_looks_ahead_does_not_break_the_bound(game: str, safe: str)
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="memories must be a tuple of numbers above 1"):
-        lr.Recovery(memories=())
+        lr.policies.Recovery(memories=())
     with pytest.raises(ValueError, match="memories"):
-        lr.Recovery(memories=(20, 1))
+        lr.policies.Recovery(memories=(20, 1))
     with pytest.raises(ValueError, match="share"):
-        lr.Recovery(share=0)
+        lr.policies.Recovery(share=0)
     with pytest.raises(ValueError, match="budget"):
-        lr.Recovery(budget=0)
+        lr.policies.Recovery(budget=0)
     with pytest.raises(ValueError, match="safe must be a Predictor or a Policy, got int"):
-        lr.Recovery(safe=3)  # type: ignore[arg-type]
+        lr.policies.Recovery(safe=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="another problem"):
-        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.policies.AdaHedge(RPS)))
+        AtStep(MATCHING, 10, fallback=lr.policies.Recovery(safe=lr.policies.AdaHedge(RPS)))
     with pytest.raises(ValueError, match="predicts 3 states"):
-        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.PolyaUrn(3)))
+        AtStep(MATCHING, 10, fallback=lr.policies.Recovery(safe=lr.PolyaUrn(3)))
     with pytest.raises(ValueError, match="made for 5 steps, the rule may run for 10"):
-        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.policies.Hedge(MATCHING, 5)))
+        AtStep(MATCHING, 10, fallback=lr.policies.Recovery(safe=lr.policies.Hedge(MATCHING, 5)))
     with pytest.raises(ValueError, match="unknown"):
-        AtStep(MATCHING, None, 0.1, fallback=lr.Recovery(safe=lr.policies.Hedge(MATCHING, 5)))
+        AtStep(MATCHING, None, 0.1, fallback=lr.policies.Recovery(safe=lr.policies.Hedge(MATCHING, 5)))
     with pytest.raises(ValueError, match="grows with the past"):
-        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.FromFunction(lambda h: [0.5, 0.5], 2)))
+        AtStep(MATCHING, 10, fallback=lr.policies.Recovery(safe=lr.FromFunction(lambda h: [0.5, 0.5], 2)))
     with pytest.raises(ValueError, match="bets on how the fallback differs"):
-        lr.rules.RegretGap(MATCHING, 10, fallback=lr.Recovery())
+        lr.rules.RegretGap(MATCHING, 10, fallback=lr.policies.Recovery())
     with pytest.raises(ValueError, match="no laws"):
         lr.robust.Robust(lr.PolyaUrn(2), ruled("matching", 40, "AdaHedge"))
     with pytest.raises(ValueError, match="until must say"):
@@ -456,7 +404,8 @@ def test_safe_play_of_which_nothing_is_known_is_said_to_be_unknown() -> None:
             return 0.5
 
     unknown, known = (
-        lr.Guard(lr.matching(), 400, fallback=lr.Recovery(safe=safe())).certificate for safe in (Uniform, Says)
+        lr.rules.ExactTest(MATCHING, 400, 0.05, fallback=lr.policies.Recovery(safe=safe())).certificate
+        for safe in (Uniform, Says)
     )
     assert "What Recovery may lose after an alarm is not known: it enters as the span." in unknown.statement
     assert unknown.regret_bound == 1

@@ -212,11 +212,11 @@ def test_what_is_refused() -> None:
     assert urn.regret_bound(TILTED, 2, 0.5) is None
     assert urn.regret_bound(COIN, 2, None) is None
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for 2 steps"):
-        lr.ExactTest(COIN, 3, fallback=urn)
+        lr.rules.ExactTest(COIN, 3, fallback=urn)
     with pytest.raises(ValueError, match="unknown"):
-        lr.ExactTest(COIN, None, delta=0.1, fallback=urn)
+        lr.rules.ExactTest(COIN, None, delta=0.1, fallback=urn)
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for another problem"):
-        lr.ExactTest(TILTED, 2, fallback=urn)
+        lr.rules.ExactTest(TILTED, 2, fallback=urn)
 
 
 def test_without_an_equaliser_there_is_linear_regret() -> None:
@@ -266,7 +266,7 @@ def test_fallbacks_keep_the_laws(name: str) -> None:
     counts = (tokens[:, :11, None] == np.arange(subject.n_states)).sum(1)
     np.testing.assert_allclose(subject.law_of_counts(counts), subject.predict_sequence(tokens)[:, -1], atol=1e-12)
     if subject.problem.n_actions > 1:
-        rule = lr.ExactTest(subject.problem, 12, delta=0.6, fallback=subject, temperature=0.2)
+        rule = lr.rules.ExactTest(subject.problem, 12, delta=0.6, fallback=subject, temperature=0.2)
         base = lr.predictors.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
         checks.check_rule(rule, base, tolerance=1e-12)
 

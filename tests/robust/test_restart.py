@@ -36,7 +36,7 @@ def transcribed(safe: lr.AverageRestart, tokens: list[int]) -> tuple[np.ndarray,
             y = tokens[s]
             gain_S = (response(counts / counts.sum()) - response(base_TxS[s])) @ U
             gap += gain_S[y]
-            if isinstance(safe.rule, lr.ExactTest):
+            if isinstance(safe.rule, lr.rules.ExactTest):
                 rates_K, prior = safe.rule.rates_K, safe.rule.prior
                 lead_AxS = U - response(base_TxS[s]) @ U
                 gained_AxKxS = np.exp(rates_K[:, None] * lead_AxS[:, None, :])
@@ -376,11 +376,11 @@ def test_float32_and_torch_keep_their_kind() -> None:
 
 def test_a_fallback_that_acts_gives_a_policy() -> None:
     problem = lr.rock_paper_scissors()
-    rule = lr.ExactTest(problem, 16, delta=0.1, fallback=lr.policies.Hedge(problem, 16))
+    rule = lr.rules.ExactTest(problem, 16, delta=0.1, fallback=lr.policies.Hedge(problem, 16))
     safe = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), problem, 0, 16, 100, rule=rule)
     assert safe.policy_sequence(np.zeros(60, dtype=int)).shape == (60, 3)
     two = lr.matching()
-    acts = lr.ExactTest(two, 4, delta=0.1, fallback=lr.policies.Hedge(two, 4))
+    acts = lr.rules.ExactTest(two, 4, delta=0.1, fallback=lr.policies.Hedge(two, 4))
     with pytest.raises(ValueError, match="predict needs a fallback that predicts, and Hedge is a policy"):
         lr.AverageRestart(ALTERNATOR, two, 1, 4, 50, rule=acts).predict_sequence([0, 1])
 
@@ -437,7 +437,7 @@ def test_context_needed_is_the_least() -> None:
         tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(60, 150))
         bounds = []
         for extra in range(1, T + 1):
-            given = lr.ExactTest(problem, extra, delta=tv / T).certificate
+            given = lr.rules.ExactTest(problem, extra, delta=tv / T).certificate
             bounds.append(min(problem.span, (T + extra - 1) / T * sum(given.terms.values())))
         lowest = min(bounds)
         for regret in (lowest, lowest * (1 + 1e-6), lowest * 1.01, float(rng.uniform(lowest, problem.span))):
@@ -452,7 +452,7 @@ def test_context_needed_is_the_least() -> None:
     with pytest.raises(ValueError, match="certified"):
         lr.robust.window_needed(lr.matching(), 0.5, 0.01, 300, window=290)
     extra = lr.robust.window_needed(lr.matching(), 0.5, 0.01, 10_000)
-    rule = lr.ExactTest(lr.matching(), extra, delta=0.01 / 10_000)
+    rule = lr.rules.ExactTest(lr.matching(), extra, delta=0.01 / 10_000)
     given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, extra, 10_000, rule=rule).certificate
     assert given.regret_bound <= 0.5
     assert given.tv_bound == pytest.approx(0.01, rel=2e-4)
@@ -499,7 +499,7 @@ def test_bad_input_by_name() -> None:
             form([0] * 10)
     history = lr.FromFunction(lambda h: [0.5, 0.5], n_states=2)
     with pytest.raises(ValueError, match="fallback FromFunction keeps a memory that grows with the past"):
-        build(rule=lr.ExactTest(m, 8, fallback=history))
+        build(rule=lr.rules.ExactTest(m, 8, fallback=history))
     with pytest.raises(ValueError, match="averaged"):
         lr.policies.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
     for wrong, message in ((None, "predictor must be a predictor or a policy"), (ALTERNATOR, "tolerance must be")):

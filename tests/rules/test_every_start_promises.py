@@ -28,7 +28,7 @@ LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
 def test_no_base_raises_more_false_alarms_than_delta(problem: lr.DecisionProblem, T: int, known: bool) -> None:
     """A hill-climbed law for every prefix, all sequences: the exact chance of an alarm under the base's own law."""
     rng, S, delta = np.random.default_rng(0), problem.n_states, 0.3 if known else 0.6
-    rule = lr.ExactTest(problem, T if known else None, delta=delta, fallback=lr.PolyaUrn(S), temperature=0.1)
+    rule = lr.rules.ExactTest(problem, T if known else None, delta=delta, fallback=lr.PolyaUrn(S), temperature=0.1)
     tokens = all_sequences(S, T)
 
     def alarms(tables: list[np.ndarray]) -> float:
@@ -63,7 +63,7 @@ def test_false_alarms_of_sampled_sequences(seed: int) -> None:
     tokens = lr.sample(base, T, N, seed=seed)
     probs = base.predict_sequence(tokens)
     for horizon in (T, None):
-        rule = lr.ExactTest(problem, horizon, delta=delta, fallback=lr.PolyaUrn(problem.n_states))
+        rule = lr.rules.ExactTest(problem, horizon, delta=delta, fallback=lr.PolyaUrn(problem.n_states))
         count = int((rule.trip_times(probs, tokens) <= T).sum())
         assert stats.binom.sf(count - 1, N, delta) > 1e-5
 
@@ -77,7 +77,7 @@ def test_no_interval_before_an_alarm_is_bad(known: bool) -> None:
     rng, T, used = np.random.default_rng(5), 10, []
     for _ in range(8):
         problem = some_game(rng)
-        rule = lr.ExactTest(problem, T if known else None, delta=0.9, fallback=lr.PolyaUrn(problem.n_states))
+        rule = lr.rules.ExactTest(problem, T if known else None, delta=0.9, fallback=lr.PolyaUrn(problem.n_states))
         bound = np.full((T + 1, T + 1), math.inf)
         for end in range(1, T + 1):
             for start in range(1, end + 1):
@@ -108,9 +108,9 @@ FALLBACKS: dict[str, Fallback] = {
     "shrunk urn": lambda problem, T, eta: lr.predictors.ShrunkUrn(problem, T),
     "AdaHedge": lambda problem, T, eta: lr.policies.AdaHedge(problem),
     "fixed share": lambda problem, T, eta: lr.policies.FixedShare(problem, T),
-    "recovery": lambda problem, T, eta: lr.Recovery(memories=(3, 9), budget=0.3),
-    "recovery, urn": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.PolyaUrn(problem.n_states)),
-    "recovery, AdaHedge": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.policies.AdaHedge(problem)),
+    "recovery": lambda problem, T, eta: lr.policies.Recovery(memories=(3, 9), budget=0.3),
+    "recovery, urn": lambda problem, T, eta: lr.policies.Recovery(budget=0.2, safe=lr.PolyaUrn(problem.n_states)),
+    "recovery, AdaHedge": lambda problem, T, eta: lr.policies.Recovery(budget=0.2, safe=lr.policies.AdaHedge(problem)),
 }
 
 
@@ -118,7 +118,7 @@ def may_fail(make: Fallback, problem: lr.DecisionProblem, T: int, eta: float) ->
     """A fallback that is not for every problem; None there."""
     try:
         made = make(problem, T, eta)
-        lr.ExactTest(problem, T, fallback=made, temperature=eta)
+        lr.rules.ExactTest(problem, T, fallback=made, temperature=eta)
     except ValueError:
         return None
     return made
@@ -137,7 +137,7 @@ def test_no_sequence_breaks_a_certificate(name: str) -> None:
         if fallback is None:
             continue
         tried += 1
-        rule = lr.ExactTest(problem, T, delta=0.95, fallback=fallback, temperature=eta)
+        rule = lr.rules.ExactTest(problem, T, delta=0.95, fallback=fallback, temperature=eta)
         bound_T = np.array([t * rule.certificate.at(t).regret_bound for t in range(1, T + 1)])
         sharp = rule.certificate.sharpen() if S == 2 else rule.certificate
         tokens = all_sequences(S, T)
@@ -155,7 +155,7 @@ def test_no_sequence_breaks_a_certificate(name: str) -> None:
 def test_nor_one_for_an_unknown_horizon(name: str) -> None:
     rng = np.random.default_rng(8)
     for problem, T in ((MATCHING, 10), (LOPSIDED, 9), (some_game(rng, 3, 2), 9), (RPS, 5)):
-        rule = lr.ExactTest(problem, None, delta=0.95, fallback=FALLBACKS[name](problem, T, 0.0))
+        rule = lr.rules.ExactTest(problem, None, delta=0.95, fallback=FALLBACKS[name](problem, T, 0.0))
         bound_T = np.array([t * rule.certificate.at(t).regret_bound for t in range(1, T + 1)])
         tokens, S = all_sequences(problem.n_states, T), problem.n_states
         probs = by_prefix([some_laws(rng, (S**t,), S) for t in range(T)], tokens)
@@ -175,7 +175,7 @@ def test_nor_one_for_an_unknown_horizon(name: str) -> None:
 def test_nor_does_one_that_an_enemy_finds(problem: lr.DecisionProblem, name: str, T: int) -> None:
     """A beam over laws and tokens that would like all regrets to be large at once, or waits with the alarm."""
     S, width, eta = problem.n_states, 6, 1 / math.sqrt(T)
-    rule = lr.ExactTest(problem, T, delta=2 / T, fallback=FALLBACKS[name](problem, T, eta))
+    rule = lr.rules.ExactTest(problem, T, delta=2 / T, fallback=FALLBACKS[name](problem, T, eta))
     J, U = problem.span, problem.utility
     sharp, even = np.eye(S) * 0.97 + 0.03 / S, np.full((1, S), 1 / S)
     laws = np.concatenate([sharp, even, 0.9 * even + 0.1 * sharp, 0.97 * even + 0.03 * sharp])
@@ -205,4 +205,4 @@ def test_nor_does_one_that_an_enemy_finds(problem: lr.DecisionProblem, name: str
 
 def test_the_way_back_is_certified() -> None:
     T = 1024
-    assert lr.ExactTest(MATCHING, T, delta=2 / T).certificate.regret_bound <= 0.095
+    assert lr.rules.ExactTest(MATCHING, T, delta=2 / T).certificate.regret_bound <= 0.095

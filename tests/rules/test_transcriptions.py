@@ -153,7 +153,7 @@ def test_the_base_comes_back_bit_for_bit_in_its_own_precision() -> None:
 
 def test_an_impossible_token_is_an_alarm_at_once() -> None:
     base = lr.predictors.Scheduled([[1.0, 0.0, 0.0]])
-    rule = lr.ExactTest(lr.rock_paper_scissors(), 30)
+    rule = lr.rules.ExactTest(lr.rock_paper_scissors(), 30)
     tokens = np.array([[0, 0, 0, 2, 0]])
     assert rule.trip_times(base.predict_sequence(tokens), tokens).tolist() == [4]
     memory = rule.start()

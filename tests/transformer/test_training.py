@@ -177,7 +177,7 @@ def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
 
 
-@pytest.mark.parametrize("rule", [with_urn, lr.rules.RegretGap, lr.rules.RegretRate, lr.ExactTest])
+@pytest.mark.parametrize("rule", [with_urn, lr.rules.RegretGap, lr.rules.RegretRate, lr.rules.ExactTest])
 def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     T = 32
     base = Transformer(Decoder(3, SMALL, seed=0))
@@ -215,8 +215,8 @@ def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def returning(source: lr.Predictor, base: lr.Predictor, T: int = 32, **settings: object) -> Distil:
     """Recovery to learn, with a test that trips often and a budget that is often spent."""
-    back = lr.Recovery(memories=(5, 20), share=0.02, budget=0.2)
-    rule = lr.ExactTest(lr.matching(), T, delta=0.3, fallback=back)
+    back = lr.policies.Recovery(memories=(5, 20), share=0.02, budget=0.2)
+    rule = lr.rules.ExactTest(lr.matching(), T, delta=0.3, fallback=back)
     return Distil(source, base, rule, **{"play_every": 3, "play_count": 4, "pool": 6, **settings})
 
 
@@ -328,7 +328,7 @@ def test_which_batches_repeat() -> None:
         Imitate(lr.Markov([[0.5, 0.5], [0.2, 0.8]], window=1)),
         Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3),
         Masked(source, source, rule),
-        Masked(source, base, lr.ExactTest(lr.matching(), 32, fallback=source)),
+        Masked(source, base, lr.rules.ExactTest(lr.matching(), 32, fallback=source)),
     )
     assert not any(map(repeats, others))
 
@@ -779,7 +779,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="rule must have a horizon"):
         Masked(source, source, with_urn(coin, None, delta=0.1))
     with pytest.raises(ValueError, match="what Masked learns after the trip"):
-        Masked(source, source, lr.ExactTest(coin, 32))
+        Masked(source, source, lr.rules.ExactTest(coin, 32))
     with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
         Distil(source, source, with_urn(coin, 32), play_share=0.7)
     with pytest.raises(ValueError, match="init"):

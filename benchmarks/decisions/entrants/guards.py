@@ -17,9 +17,12 @@ FALSE_ALARM = "P(false alarm) <= .05, regret"
 class Guarded:
     """A ``Guard`` of so many streams; ``known_T``: whether it is told the horizon."""
 
-    def __init__(self, scene: Scene, known_T: bool = False, **settings: Any) -> None:
-        horizon, self.tests = scene.T if known_T else None, settings.get("test", True)
-        self.guard = lr.Guard(scene.problem, horizon, batch_shape=(scene.R,), lag=scene.lag, **settings)
+    def __init__(
+        self, scene: Scene, known_T: bool = False, tests: bool = True, delta: float = 0.05, **more: Any
+    ) -> None:
+        horizon, self.tests = scene.T if known_T else None, tests
+        test = lr.ExactTest(delta, horizon) if tests else lr.NoTest(horizon)
+        self.guard = lr.Guard(scene.problem, test=test, streams=scene.R, lag=scene.lag, **more)
 
     def advise(self, laws_RxS: np.ndarray) -> np.ndarray:
         return np.asarray(self.guard.advise(laws_RxS).policy)
@@ -44,6 +47,5 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 ENTRANTS = {
     "guard": Entry(Guarded, SETTINGS, promise=FALSE_ALARM),
     "guard, known horizon": Entry(partial(Guarded, known_T=True), promise=FALSE_ALARM),
-    "guard, one bettor": Entry(partial(Guarded, likelihood=False), promise=FALSE_ALARM),
-    "guard, no test": Entry(partial(Guarded, test=False), promise="regret"),
+    "guard, no test": Entry(partial(Guarded, tests=False), promise="regret"),
 }

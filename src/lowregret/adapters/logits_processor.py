@@ -10,8 +10,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..guard import Switch
-from ..guard.ledger import tell
+from ..guard.events import Alarm, tell
 from ..memory import each, end_to_end, take
 from ..predictors import Predictor
 from ..robust import Robust
@@ -62,7 +61,7 @@ class RobustLogitsProcessor(LogitsProcessor):
     keep
         How many histories are remembered; older ones are read again when they return.
     on_event
-        Called with a ``Switch`` whenever a history is first seen to switch; its ``stream`` is the row.
+        Called with an ``Alarm`` whenever a history is first seen to have one; its ``stream`` is the row.
 
     >>> import transformers
     >>> from lowregret import HFPredictor, matching, robustify
@@ -80,7 +79,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         *,
         pad_token_id: int | None = None,
         keep: int = 4096,
-        on_event: Callable[[Switch], Any] | None = None,
+        on_event: Callable[[Alarm], Any] | None = None,
     ) -> None:
         if not isinstance(robust, Robust) or not isinstance(robust.base, HFPredictor):
             base = f" of {type(robust.base).__name__}" if isinstance(robust, Robust) else ""
@@ -96,7 +95,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         self._state_at = np.argsort(self._ids_S)
         self._columns: dict[torch.device, Tensor] = {}
         self.pad_token_id = self._pad(pad_token_id)
-        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "a Switch")
+        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an Alarm")
         self._histories = Histories(self.rule, robust.base, inputs.whole(keep, "keep"))
 
     @property
@@ -233,11 +232,9 @@ class RobustLogitsProcessor(LogitsProcessor):
         if not news:
             return
         statistic, threshold = self.rule.evidence(memory)
-        rule = type(self.rule).__name__
-        switches = [
-            Switch(rows[n], int(memory.tripped_at[n]), rule, float(statistic[n]), float(threshold[n])) for n in news
-        ]
-        tell(tuple(switches), self.on_event)
+        steps = memory.tripped_at.tolist()
+        alarms = (Alarm(rows[n], steps[n], steps[n], float(statistic[n]), float(threshold[n])) for n in news)
+        tell(tuple(alarms), self.on_event)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from .. import files, inputs
+from ..engine.loop import warm_up
 from ..forecasts.contract import needs_knots
-from ..guard.guard import DELTA
 from ..problems import DecisionProblem, Payoff, a_problem, as_lines
-from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
 from .frames import is_frame
@@ -37,7 +36,7 @@ def audit_log(
     log: Any,
     problem: DecisionProblem | Payoff,
     *,
-    delta: float = DELTA,
+    delta: float = 0.05,
     temperature: float = 0.0,
     horizon: int | None = None,
     family_delta: bool = False,

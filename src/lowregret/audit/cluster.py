@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.loop import warm_up
 from ..problems import DecisionProblem, Payoff
-from ..rules import warm_up
 from .cells import Refused
 from .judging import AuditSettings, judged
 from .logs import Fragment, Log, StreamNumbers, partition_of, record_of, records_in

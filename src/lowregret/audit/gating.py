@@ -19,10 +19,10 @@ and no factor is negative: W is a nonnegative supermartingale from 1, and so is 
 may stop whenever one likes. The other way round -D_t in [-high_t, -low_t] is bet on, at alpha again: each of the two
 wrong verdicts has a chance of at most alpha of ever being given.
 
-The engine's bettors (``rules/bets.py``) know a law, the model's, and are charged by it. Here there is none, only a
-range; a bet that is linear in D_t is then fair without any charge. For each of their bets there is one that never wins
-less: by convexity exp(lam x) lies below its chord over [low, high], and its height at 0 is what they would be charged.
-Where D_t is a mean over many streams, far smaller than its range, that is most of the evidence.
+The engine's bettors (``engine/bets.py``) know a law, the model's, and are charged by it. Here there is none, only
+a range; a bet that is linear in D_t is then fair without any charge. For each of their bets there is one that never
+wins less: by convexity exp(lam x) lies below its chord over [low, high], and its height at 0 is what they would be
+charged. Where D_t is a mean over many streams, far smaller than its range, that is most of the evidence.
 
 **Late outcomes.** With a lag of d the actions of day t are chosen when the outcomes up to day t - d are known, and a
 stretch of luck counts in d days at once: the product above is no supermartingale any more. Days that are d apart make a

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -9,16 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import first_true
+from ..engine import BestResponse, ExactTest, NoTest, QuantalResponse
 from ..forecasts import Quantiles
-from ..guard import Event, Guard, Left, Return, Switch
+from ..guard import Guard
+from ..guard.events import Alarm, ModelDropped, Return
 from ..problems import DecisionProblem, Payoff
-from ..rules import ExactTest, Rule
 from .columns import Columns
 from .known import NOTHING, Tells, Told, lags_of
-from .playing import evidence_by_class, guard_for, known_of, play, unspent
+from .playing import Played, play
 from .result import BEST, BEST_OF_ALL
 from .rows import sorted_rows
-from .sketch import DELTAS, Sketch
+from .sketch import DELTAS, Sketch, excluded
 from .streams import Block, Streams
 from .times import ROWS, Every, Rhythms, Steps, irregular
 
@@ -69,7 +71,13 @@ def guard_of(
     test: bool = True,
 ) -> Guard:
     """The guard of an audit."""
-    return guard_for(problem, horizon, tells, lag, delta=delta, temperature=temperature, test=test)
+    return Guard(
+        tells.stakes(problem),
+        against=tells.against,
+        test=ExactTest(delta, horizon) if test else NoTest(horizon),
+        response=QuantalResponse(temperature) if temperature else BestResponse(),
+        lag=lag,
+    )
 
 
 class StreamFound(NamedTuple):
@@ -106,39 +114,49 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
     promised = None
     for lag, index in _by_lag(settings, every):
         streams, guard = every.some(index), _guard(settings, lag)
-        for block in streams.blocks(max(1, _CELLS // (guard.rule.n_states + problem.n_actions))):
-            seen = _seen(settings, guard, block)
-            best_N = seen.actions_NxA.argmax(axis=1)
-            paid = {**seen.paid, BEST: seen.utility_AxNxT[best_N, np.arange(len(best_N))]}
+        tested = guard if settings.test else _guard(settings._replace(test=True), lag)
+        for block in streams.blocks(max(1, _CELLS // (guard.setting.outcomes.n_states + problem.n_actions))):
+            played, sure_NxT = play(guard, block, settings.fallback), _sure(problem, block)
+            judged_by = played if settings.test else play(tested, block, fallback=False)
+            log_e_NxT, log_e_N = _evidence(tested, judged_by.guard.level_NxT, block.lengths_N, math.log(settings.level))
+            best_N = played.utility_AxNxT.sum(axis=-1).argmax(axis=0)
+            paid = {**played.paid, BEST: played.utility_AxNxT[best_N, np.arange(len(best_N))]}
             if settings.tells.references or settings.tells.contexts:
-                paid[BEST_OF_ALL] = _best_comparator(block, settings.tells, seen)
-            paid = {name: own + _sure(problem, block) for name, own in paid.items()}
-            promised = max(promised or 0.0, seen.regret_bound) if seen.regret_bound is not None else promised
+                paid[BEST_OF_ALL] = _best_comparator(block, settings.tells, played)
+            paid = {name: own + sure_NxT for name, own in paid.items()}
+            if isinstance(problem, Payoff):  # what is guaranteed goes by what was charged
+                bound = guard.certificate_of(played.guard.rows).regret_bound
+                promised = bound if promised is None else max(promised, bound)
             money = {name: np.cumsum(paid_NxT, axis=1) for name, paid_NxT in paid.items()}
             upto_G = np.minimum(grid, block.came_NxT.shape[1]) - 1
             for name, money_NxT in money.items():
                 curves[name] = curves.get(name, 0.0) + money_NxT[:, upto_G].sum(axis=0)
             steps_G += np.minimum(block.lengths_N[:, None], grid).sum(axis=0)
-            told, lately = _told(settings, seen), _lately(settings, block)
-            excluded_N = (_excluded(block) & block.there_NxT).sum(axis=1)
+            told, lately = _told(settings, played), _lately(settings, block)
+            excluded_N = excluded(block).sum(axis=1)
             for n, i in enumerate(block.index_N.tolist()):
                 since, *happened = told(n)
-                steps = (int(seen.trips_N[n]) or None, since)
-                times = [dated.time(index[i], step) for step in steps]
-                earned = _result(streams, block, n, i, paid, best_N, seen)
-                late = [lag, dated.early(index[i]), int(excluded_N[n]), *lately.get(n, (None, None))]
-                each[index[i]] = [*earned, since, *happened, *times, *late]
+                T, trip = int(block.lengths_N[n]), int(played.trips_N[n]) or None
+                totals = [float(paid_NxT[n, :T].sum()) for paid_NxT in paid.values()]
+                each[index[i]] = [
+                    *(streams.names[i], T, totals, int(best_N[n]), trip, float(log_e_N[n])),
+                    *(since, *happened, dated.time(index[i], trip), dated.time(index[i], since)),
+                    *(lag, dated.early(index[i]), int(excluded_N[n]), *lately.get(n, (None, None))),
+                ]
             placed = block._replace(index_N=np.asarray(index)[block.index_N])  # among all streams of the partition
-            sketch.add(guard, placed, money, seen.log_e_NxT, seen.trips_N)
-            if not guard.rule.untested:
-                sketch.tried(placed, settings.delta, paid["guard"], seen.trips_N)
-            for delta in {*DELTAS} - {settings.delta} if settings.events and not guard.rule.untested else ():
-                tried_NxT, at_N = _tried(_guard(settings._replace(delta=delta), lag), block)
-                sketch.tried(placed, delta, tried_NxT + (paid["guard"] - seen.paid["guard"]), at_N)
-            ranked = sorted(
-                range(len(block.index_N)), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
-            )
-            details += [_detail(sketch, guard, placed, n, money, seen) for n in ranked[:LISTED]]
+            sketch.add(tested, placed, played, money, log_e_NxT)
+            if settings.test:
+                sketch.tried(placed, settings.delta, paid["guard"], played.trips_N)
+            for delta in {*DELTAS} - {settings.delta} if settings.events and settings.test else ():
+                tried = play(_guard(settings._replace(delta=delta), lag), block, fallback=False)
+                sketch.tried(placed, delta, tried.paid["guard"] + sure_NxT, tried.trips_N)
+            ranked = sorted(range(len(block.index_N)), key=lambda n: (-log_e_N[n], streams.names[block.index_N[n]]))
+            for n in ranked[:LISTED]:
+                own = [event for row, event in played.guard.events if row == n and settings.events]
+                steps_P = grid_of(int(block.lengths_N[n]))
+                marks = sketch.marks(int(placed.index_N[n]), int(played.trips_N[n]), own)
+                curve = sketch.detail(tested, placed, n, played, money, np.minimum(log_e_NxT[n], _MOST), steps_P)
+                details.append({"log_e": float(log_e_N[n]), "marks": marks, **curve})
     details.sort(key=lambda one: (-one["log_e"], one["stream"]))
     return {
         "streams": each,
@@ -177,64 +195,35 @@ def _by_lag(settings: AuditSettings, streams: Streams) -> list[tuple[int, list[i
     return sorted(found.items())
 
 
-def _excluded(block: Block) -> np.ndarray:
-    """Which outcomes had probability 0, ``[N, T]``."""
-    if isinstance(block.forecasts, Quantiles):
-        return np.zeros(block.came_NxT.shape, dtype=bool)
-    said_NxT: np.ndarray = np.take_along_axis(block.forecasts, block.came_NxT[..., None], axis=-1)[..., 0]
-    return said_NxT == 0
-
-
-def _best_comparator(block: Block, tells: Tells, seen: "Seen") -> np.ndarray:
+def _best_comparator(block: Block, tells: Tells, played: Played) -> np.ndarray:
     """What the best comparator of the promise was paid, ``[N, T]``: an action for each context, or a reference."""
     N, own_NxT = len(block.index_N), np.zeros(block.came_NxT.shape)
     assert block.told is not None
     for c in range(len(tells.contexts or (0,))):
         here_NxT = 1.0 if block.told.context is None else block.told.context == c
-        here_AxNxT = seen.utility_AxNxT * here_NxT
+        here_AxNxT = played.utility_AxNxT * here_NxT
         own_NxT += here_AxNxT[here_AxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
-    rows_KxNxT = np.stack([own_NxT, *(seen.paid[name] for name in tells.players())])
+    rows_KxNxT = np.stack([own_NxT, *(played.paid[name] for name in tells.players())])
     return rows_KxNxT[rows_KxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
 
 
-class Seen(NamedTuple):
-    """What came of a block."""
-
-    paid: dict[str, np.ndarray]  # by player, [N, T]
-    actions_NxA: np.ndarray
-    trips_N: np.ndarray
-    events: tuple[tuple[int, Event], ...]
-    log_e_NxT: np.ndarray
-    log_e_N: np.ndarray  # an e-value for each stream
-    utility_AxNxT: np.ndarray
-    regret_bound: float | None  # where what is guaranteed depends on the run
-
-
-def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
-    played = play(guard, block, settings.fallback, live=settings.events)
-    events = played.events if settings.events else ()
-    bound = None if played.certificate is None else float(played.certificate.regret_bound)
-    log_e = _evidence(guard.rule, block, math.log(settings.level), played.level_NxT)
-    return Seen(played.paid, played.actions_NxA, played.trips_N, events, *log_e, played.utility_AxNxT, bound)
-
-
 def _evidence(
-    rule: Rule, block: Block, log_level: float, level_NxT: np.ndarray | None = None
+    guard: Guard, level_NxT: np.ndarray, lengths_N: np.ndarray, log_level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """ln E as it was known at every step, ``[N, T]``, and an e-value for each stream; ``level_NxT`` is E, if known.
+    """ln E as it was known at every step, ``[N, T]``, and an e-value for each stream.
 
     With late outcomes it is the average over classes of steps that are a lag apart, each stopped by itself: stopped at
     one common time, their average need not be an e-value.
     """
-    (N, T), d = block.came_NxT.shape, rule.lag
+    (N, T), d = level_NxT.shape, guard.lag
+    with np.errstate(divide="ignore"):
+        log_e_NxT = np.log(level_NxT)
     if d == 1:
-        assert isinstance(rule, ExactTest)
-        told = block.forecasts, block.came_NxT, known_of(rule, block)
-        log_e_NxT = rule.log_evidence(*told) if level_NxT is None else np.log(level_NxT)
-        return log_e_NxT, _stopped(log_e_NxT, block.lengths_N, log_level)
-    fresh = unspent(rule)
+        return log_e_NxT, _stopped(log_e_NxT, lengths_N, log_level)
+    fresh = float(guard.engine.evidence(guard.engine.start(1))[0])
     found_DxNxT, stopped_DxN = np.full((d, N, T), fresh), np.full((d, N), fresh)
-    for k, own_NxT in enumerate(evidence_by_class(rule, block)):
+    for k in range(min(d, T)):
+        own_NxT = log_e_NxT[:, k::d]
         after_T = (np.arange(T) - (d - 1) - k) // d  # which of its outcomes was the last that is known
         found_DxNxT[k] = np.where(after_T < 0, fresh, own_NxT[:, np.maximum(after_T, 0)])
         ends_N = np.full(N, own_NxT.shape[1])
@@ -242,31 +231,27 @@ def _evidence(
     return np.logaddexp.reduce(found_DxNxT) - math.log(d), np.logaddexp.reduce(stopped_DxN) - math.log(d)
 
 
-def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
+def _told(settings: AuditSettings, played: Played) -> Callable[[int], list[Any]]:
     """By row: since when its model lost and to what, returns, exits after them."""
+    if not settings.events:
+        return lambda n: [None] * 4
     since: dict[int, tuple[int | None, str | None]] = {}
-    returns = dict.fromkeys(range(len(seen.trips_N)), 0)
-    left = dict(returns)
-    for row, event in sorted(seen.events, key=lambda pair: (pair[0], pair[1].step)):
-        if isinstance(event, Return):
-            returns[row] += 1
-        elif isinstance(event, Left):
-            left[row] += 1
-        elif row not in since:  # none where a state came that the model had excluded
+    returns, left = Counter[int](), Counter[int]()
+    for row, event in played.guard.events:
+        if isinstance(event, Alarm):  # none where a state came that the model had excluded
             since[row] = (None, None) if event.since is None else (event.since, _better(settings, event))
-    return lambda n: [
-        *since.get(n, (None, None)),
-        *((returns[n], left[n]) if settings.events else (None, None)),
-    ]
+        returns[row] += isinstance(event, Return)
+        left[row] += isinstance(event, ModelDropped)
+    return lambda n: [*since.get(n, (None, None)), returns[n], left[n]]
 
 
-def _better(settings: AuditSettings, switch: Switch) -> str:
+def _better(settings: AuditSettings, alarm: Alarm) -> str:
     """What the model lost to."""
-    if switch.gain is not None:
-        return switch.whom or RECENT
-    whom = str(switch.whom) if switch.action is None else str(settings.problem.actions[switch.action])
+    if alarm.gain is not None:
+        return alarm.whom or RECENT
+    whom = str(alarm.whom) if alarm.action is None else str(settings.problem.actions[alarm.action])
     named = settings.tells.contexts
-    return whom if switch.context is None or not named else f"{whom} in context {named[switch.context]}"
+    return whom if alarm.context is None or not named else f"{whom} in context {named[alarm.context]}"
 
 
 class Dated(NamedTuple):
@@ -393,35 +378,3 @@ def _stopped(log_e_NxT: np.ndarray, lengths_N: np.ndarray, log_level: float) -> 
     """ln E when it first reached the level, or at the end of the stream: an e-value either way."""
     at_N = np.minimum(first_true(log_e_NxT >= log_level), lengths_N - 1)
     return np.minimum(np.take_along_axis(log_e_NxT, at_N[:, None], axis=1)[:, 0], _MOST)
-
-
-def _result(
-    streams: Streams, block: Block, n: int, i: int, paid: dict[str, np.ndarray], best_N: np.ndarray, seen: Seen
-) -> list[Any]:
-    """One stream: name, steps, utilities in all by player, the best action, when it switched, ln E."""
-    T = int(block.lengths_N[n])
-    totals = [float(paid_NxT[n, :T].sum()) for paid_NxT in paid.values()]
-    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]) or None, float(seen.log_e_N[n])]
-
-
-def _detail(
-    sketch: Sketch,
-    guard: Guard,
-    block: Block,
-    n: int,
-    money: dict[str, np.ndarray],
-    seen: Seen,
-) -> dict[str, Any]:
-    """The curves of one stream, thinned, and what happened in it."""
-    own = [event for row, event in seen.events if row == n]
-    return {
-        "log_e": float(seen.log_e_N[n]),
-        "marks": sketch.marks(int(block.index_N[n]), int(seen.trips_N[n]), own),
-        **sketch.detail(guard, block, n, money, np.minimum(seen.log_e_NxT[n], _MOST), grid_of(int(block.lengths_N[n]))),
-    }
-
-
-def _tried(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """What this guard was paid on a block ``[N, T]``, and when it first switched."""
-    played = play(guard, block, fallback=False, live=False)
-    return played.paid["guard"], played.trips_N

@@ -9,8 +9,9 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
+from ..engine import Actions, Comparators, References
 from ..forecasts import Forecast, side_by_side
-from ..problems import DecisionProblem, Known, Payoff, Positions, by_name
+from ..problems import DecisionProblem, Payoff, Positions, by_name
 from .cells import Refused
 from .times import Steps, order_in
 
@@ -24,10 +25,15 @@ class Tells(NamedTuple):
     contexts: tuple[Any, ...] | None = None  # the names of the contexts, in the order of their numbers
     payoffs: str | None = None  # "change": those of each step; "scaled": how much of the problem's
 
-    def settings(self) -> dict[str, Any]:
-        """What a ``Guard`` must be made with."""
-        contexts = None if self.contexts is None else len(self.contexts)
-        return {"references": self.references, "contexts": contexts, "payoffs": self.payoffs}
+    @property
+    def against(self) -> Comparators:
+        """Whom regret is then measured against."""
+        actions = Actions(per=None if self.contexts is None else [str(name) for name in self.contexts])
+        return actions + References(*self.references) if self.references else actions
+
+    def stakes(self, problem: Any) -> Any:
+        """The problem with what is then at stake."""
+        return problem.changing() if self.payoffs == "change" and not problem.is_changing else problem
 
     def players(self) -> tuple[str, ...]:
         """The incumbents as those who are paid."""
@@ -49,37 +55,10 @@ class Told(NamedTuple):
         """Some of the steps."""
         return Told(*(None if part is None else part_of(part, index) for part in self))
 
-    def at(self, *index: Any) -> dict[str, Any]:
-        """As ``Guard.advise`` takes it."""
-        return dict(zip(("references", "context", "payoffs", "scale"), self.part(index), strict=True))
-
-    def known(self, rule: Any, *index: Any) -> Known:
-        """As a rule takes it, at these places or of all."""
-        laws, context, payoffs, scale = self.part(index) if index else self
-        utility = None if payoffs is None else rule.problem.utility_of(payoffs)
-        return Known(laws, context, utility, scale)
-
     @property
     def forms(self) -> tuple[Any, ...]:
         """Of the references, where they forecast numbers."""
         return tuple(each.form for each in self.laws) if isinstance(self.laws, tuple) else ()
-
-    @staticmethod
-    def beside(each: Sequence["Told"], longest: int) -> "Told":
-        """Streams side by side, ``[N, T, ...]``; one that is over repeats its last step, which counts nowhere."""
-        places = [np.minimum(np.arange(longest), _steps(told) - 1) for told in each]
-        laws, *others = zip(*each, strict=True)
-        if isinstance(laws[0], tuple):  # of numbers, and as long
-            said: Any = tuple(side_by_side(theirs) for theirs in zip(*laws, strict=True))
-        else:
-            said = _stacked(laws, places)
-        return Told(said, *(_stacked(parts, places) for parts in others))
-
-
-def _stacked(parts: Sequence[Any], places: list[np.ndarray]) -> np.ndarray | None:
-    if parts[0] is None:
-        return None
-    return np.stack([part[place] for part, place in zip(parts, places, strict=True)])
 
 
 def part_of(part: Any, index: Any) -> Any:
@@ -89,9 +68,16 @@ def part_of(part: Any, index: Any) -> Any:
     return part.at(index) if isinstance(part, Forecast) else part[index]
 
 
-def _steps(told: Told) -> int:
-    parts = (part for part in told if part is not None)
-    return next(part[0].batch_shape[0] if isinstance(part, tuple) else len(part) for part in parts)
+def beside(parts: Sequence[Any], places: Sequence[np.ndarray]) -> Any:
+    """Streams side by side, ``[N, T, ...]``, each at its own places; None where there is nothing."""
+    if parts[0] is None:
+        return None
+    if isinstance(parts[0], Told):
+        return Told(*(beside(own, places) for own in zip(*parts, strict=True)))
+    if isinstance(parts[0], tuple):
+        return tuple(beside(own, places) for own in zip(*parts, strict=True))
+    each = [part_of(part, place) for part, place in zip(parts, places, strict=True)]
+    return side_by_side(each) if isinstance(each[0], Forecast) else np.stack(each)
 
 
 def labelled(each: Sequence[Any], name: str) -> tuple[tuple[Any, ...], list[np.ndarray]]:
@@ -134,7 +120,7 @@ def told_of(
             "and a backtest how much of the problem's counts, scale=..."
         )
     nested = isinstance(states, (list, tuple)) and len(states) > 0 and not np.isscalar(states[0])
-    alone = not nested and inputs.array_of(states, "states").ndim == 1
+    alone = not nested and inputs.array_of(states, "outcomes").ndim == 1
     lengths = lengths_B.tolist()
     A, S = (0, 0) if isinstance(problem, Payoff) else problem.utility.shape
     names: tuple[str, ...] = ()
@@ -203,7 +189,7 @@ def _each(values: Any, lengths: list[int], alone: bool, name: str) -> list[Any]:
         steps = []
     if steps != lengths:
         shown = f"{len(lengths)} streams" if len(lengths) > 1 else f"{lengths[0]} steps"
-        raise ValueError(f"{name} must be as long as states, {shown}, got {inputs.shown(values)}")
+        raise ValueError(f"{name} must be as long as outcomes, {shown}, got {inputs.shown(values)}")
     return list(parts)
 
 

@@ -21,7 +21,8 @@ from .tables import Part, Table, Wanted, held, tables_at, words
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
 _PARTITION = 800_000  # rows: streams that are judged together
-_FEWEST, _MOST = 4, 4096  # partitions
+_FEW, _MOST = 4, 4096  # partitions
+_SMALL = 50_000  # rows: a log is divided for so many at least
 
 
 class Fragment(NamedTuple):
@@ -64,7 +65,8 @@ class Log(NamedTuple):
     @property
     def partitions(self) -> int:
         """Into how many parts its streams are dealt out: by the log alone, so that every process agrees."""
-        return int(min(max(-(-self.rows // _PARTITION), _FEWEST), _MOST))
+        few = min(_FEW, max(1, self.rows // _SMALL))
+        return int(min(max(-(-self.rows // _PARTITION), few), _MOST))
 
     @property
     def exact(self) -> bool:

@@ -301,25 +301,25 @@ def outcomes_of(problem: Payoff, forecasts: Any, outcomes: Any, names: Any = Non
     """One stream of forecasts of shape ``[T]``, several ``[B, T]``, or a list of streams: checked."""
     if isinstance(forecasts, Forecast) and len(forecasts.batch_shape) == 2:
         streams = [forecasts.at(b) for b in range(forecasts.batch_shape[0])]
-        came = list(inputs.numbers_of(outcomes, "states", "numbers, one for each forecast"))
+        came = list(inputs.numbers_of(outcomes, "outcomes", "numbers, one for each forecast"))
     elif isinstance(forecasts, (list, tuple)):
         streams, came = list(forecasts), list(outcomes) if hasattr(outcomes, "__len__") else []
     else:
         streams, came = [forecasts], [outcomes]
     if not streams or len(streams) != len(came):
-        raise ValueError(f"states must be the outcomes of {len(streams)} streams, as forecasts are, got {len(came)}")
+        raise ValueError(f"outcomes must be {len(streams)} streams, as forecasts are, got {len(came)}")
     listed, found = names_of(names, len(streams)), []
     for i, (forecast, values) in enumerate(zip(streams, came, strict=True)):
         if not isinstance(forecast, Forecast):
             raise ValueError(
-                f"probs must be forecasts of the outcomes where the problem is a Payoff: Quantiles or Samples of "
+                f"forecasts must be of numbers where the problem is a Payoff: Quantiles or Samples of "
                 f"shape [T], a list of them, or a frame; got {inputs.shown(forecast)}"
             )
-        said = "states" if len(streams) == 1 else of_stream("states", listed[i])
+        said = "outcomes" if len(streams) == 1 else of_stream("outcomes", listed[i])
         numbers_T = in_stream(problem.outcomes_of, values, said)
         if len(forecast.batch_shape) != 1 or forecast.batch_shape != numbers_T.shape or not numbers_T.size:
             raise ValueError(
-                f"probs must be one forecast for each outcome of stream {i}, got shape {forecast.batch_shape} "
+                f"forecasts must be one for each outcome of stream {i}, got shape {forecast.batch_shape} "
                 f"for outcomes of shape {numbers_T.shape}"
             )
         forecast.refuse_misfit(problem)

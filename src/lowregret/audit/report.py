@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..certificates import Certificate
+from ..certificates.realised import RealisedCertificate
 from ..problems import DecisionProblem, Payoff, lines_told
 from ..tables import Table
 from . import answer
@@ -64,7 +65,7 @@ class Audit:
         return printable(f"{self.problem.action_names}; {outcomes}")
 
     @property
-    def certificate(self) -> Certificate:
+    def certificate(self) -> Certificate | RealisedCertificate:
         """What is guaranteed of every stream: the certificate at the longest lag."""
         a, latest = self.about, max((row.lag for row in self.rows), default=1)
         references, contexts, *more = a["tells"].values()

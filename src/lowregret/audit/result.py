@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..guard import Event, Return, Switch
+from ..certificates import Certificate
+from ..guard import Guard
+from ..guard.events import Alarm, Event, Return
 from ..plots import COLOURS, plain, pyplot
 from ..tables import Table
 from .columns import chosen_told
 from .frames import result_frame
-from .playing import evidence_of
 
 BEST, BEST_OF_ALL, LAST = "best fixed action", "best comparator", "last outcome"
 
@@ -61,12 +62,13 @@ class Backtest:
 
     problem: Any  # a DecisionProblem, or a Payoff
     recording: Any
-    guard: Any
+    guard: Guard  # how it was made
     streams: tuple[StreamResult, ...]
     switches: tuple[Event, ...]  # with the names of their streams, in order of streams and steps
     paid: dict[str, tuple[np.ndarray, ...]]  # by player and stream, [T], in utility
     share: tuple[np.ndarray, ...]  # by stream, [T]: how much of what the guard played was the model's
     certificate: Any  # what is guaranteed of every stream; of forecasts of a number, by what was charged in this run
+    log_e: tuple[np.ndarray, ...]  # by stream, [T]: ln E after each outcome
 
     @property
     def steps(self) -> int:
@@ -83,10 +85,17 @@ class Backtest:
         return {name: value / self.steps for name, value in totals.items()}
 
     @cached_property
+    def guarantee(self) -> Any:
+        """The certificate for the steps of the longest stream, where the guard has no horizon."""
+        if self.certificate.horizon is None and isinstance(self.certificate, Certificate):
+            return self.certificate.at(self.recording.longest)
+        return self.certificate
+
+    @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against relying on the guarantee, or on the model, in plain words."""
         return (
-            *warnings_of(self.problem, self.earned, self.certificate, len(self.streams)),
+            *warnings_of(self.problem, self.earned, self.guarantee, len(self.streams)),
             *self.recording.notes,
         )
 
@@ -100,7 +109,7 @@ class Backtest:
             ("returns", str(sum(result.returns for result in self.streams))),
             *([("left again", str(left))] if left else []),
             ("model's share of the guard's play", f"{self._mean('model_share'):.1%}"),
-            ("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}"),
+            ("guarantee, a step", f"{self.guarantee.regret_bound_in_payoffs:.6g}"),
         ]
         of = "" if len(self.streams) == 1 else f" of {len(self.streams):,} streams"
         title = [f"Payoff a step over {self.steps:,} steps{of}"]
@@ -115,8 +124,8 @@ class Backtest:
             "columns": None if self.recording.source is None else self.recording.source.about,
             "earned": self.earned,
             "warnings": list(self.warnings),
-            "regret_bound": self.certificate.regret_bound,
-            "regret_bound_in_payoffs": self.certificate.regret_bound_in_payoffs,
+            "regret_bound": self.guarantee.regret_bound,
+            "regret_bound_in_payoffs": self.guarantee.regret_bound_in_payoffs,
             "tv_bound": self.certificate.tv_bound,
             "streams": [result._asdict() for result in self.streams],
             "switches": [
@@ -144,12 +153,12 @@ class Backtest:
 
     def _best_T(self, i: int) -> np.ndarray:
         """What the best comparator of each prefix of the i-th stream had earned, in utility: action or reference."""
-        return best_of(self.recording, self.problem, self.guard.rule, i, {n: paid[i] for n, paid in self.paid.items()})
+        return best_of(self.recording, self.guard, i, {name: paid[i] for name, paid in self.paid.items()})
 
     def evidence(self, stream: Any) -> np.ndarray:
         """The test on one stream, ``[T, 2]``: the statistic and its threshold at every step."""
-        each = evidence_of(self.guard, self.recording, self.recording.place(stream))
-        return np.array([(float(reached[0]), float(needed[0])) for reached, needed in each])
+        log_e_T = self.log_e[self.recording.place(stream)]
+        return np.stack([log_e_T, np.full(len(log_e_T), np.log(self.guard.setting.watch.threshold))], axis=1)
 
     def plot(self, stream: Any = None) -> Any:
         """Money over time, evidence with its threshold, and marks for switches: for one stream, or all together."""
@@ -159,11 +168,11 @@ class Backtest:
         return sum(result.steps * getattr(result, name) for result in self.streams) / self.steps
 
 
-def best_of(recording: Any, problem: Any, rule: Any, i: int, paid: dict[str, np.ndarray]) -> np.ndarray:
-    """What the best of the rule's comparators had earned after each prefix of the i-th stream, ``[T]``."""
+def best_of(recording: Any, guard: Guard, i: int, paid: dict[str, np.ndarray]) -> np.ndarray:
+    """What the best of the guard's comparators had earned after each prefix of the i-th stream, ``[T]``."""
     theirs = [np.cumsum(paid[name]) for name in recording.tells.players()]
-    own = [recording.best_T(problem, i)] if getattr(rule.each, "actions", True) else []
-    return np.max(own + theirs, axis=0)
+    has_actions = guard.setting.n_comparators > len(theirs)
+    return np.max([recording.best_T(guard.problem, i), *theirs] if has_actions else theirs, axis=0)
 
 
 def json_of(value: Any) -> Any:
@@ -219,7 +228,7 @@ def picture(found: Any, stream: Any = None) -> Any:
     _draw_evidence(found, chosen, events, evidence)
     evidence.set_xlabel("steps")
     who = f"{len(names):,} streams" if stream is None and len(names) > 1 else f"stream {names[chosen[0]]}"
-    switches, returns = (sum(isinstance(event, kind) for event in events) for kind in (Switch, Return))
+    switches, returns = (sum(isinstance(event, kind) for event in events) for kind in (Alarm, Return))
     title = f"{who}; switches (orange): {switches}, returns (green): {returns}"
     if len(events) > switches + returns:
         title += f", left again (orange): {len(events) - switches - returns}"
@@ -251,7 +260,7 @@ def thinned(line_T: np.ndarray, most: int = _MOST) -> tuple[np.ndarray, np.ndarr
 
 def _draw_evidence(found: Any, chosen: Any, events: list, ax: Any) -> None:
     """ln E beside the alarm's threshold, for the streams that switched, else for the first."""
-    switched = list(dict.fromkeys(event.stream for event in events if isinstance(event, Switch)))
+    switched = list(dict.fromkeys(event.stream for event in events if isinstance(event, Alarm)))
     drawn = (switched or [found.recording.names[i] for i in chosen])[:_SUSPECTS]
     for k, name in enumerate(drawn):
         values = found.evidence(name)

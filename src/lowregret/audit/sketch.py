@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..guard import Event, Guard, Left, Return
+from ..guard import Guard
+from ..guard.events import Alarm, Event, Return
 from ..problems import DecisionProblem, Payoff
-from .known import part_of
-from .playing import _scene, known_at
+from .playing import Played
 from .streams import Block, Streams
 from .times import Steps
 
@@ -44,11 +44,11 @@ class Sketch:
         self.sparks: dict[str, list[Any]] = {}
 
     def add(
-        self, guard: Guard, block: Block, money: dict[str, np.ndarray], log_e_NxT: np.ndarray, trips_N: np.ndarray
+        self, guard: Guard, block: Block, played: Played, money: dict[str, np.ndarray], log_e_NxT: np.ndarray
     ) -> None:
-        """Add the streams of a block, played by this guard: ``money`` is added up over time, in utility."""
-        every = np.arange(len(block.index_N))
-        instead_AxA, said_A = _instead(guard, block)
+        """Add the streams of a block, judged by this guard: ``money`` is added up over time, in utility."""
+        every, trips_N = np.arange(len(block.index_N)), played.trips_N
+        instead_AxA, said_A = _instead(played.utility_AxNxT, played.advised_NxT, block.there_NxT)
         self.instead_AxA, self.said_A = self.instead_AxA + instead_AxA, self.said_A + said_A
         self.reliable_Sx3xK = self.reliable_Sx3xK + _reliable(block)
         left_N = np.where(trips_N > 0, trips_N, np.iinfo(np.int64).max)
@@ -83,14 +83,18 @@ class Sketch:
         self.deltas[repr(delta)] = [left + len(rows), earned + float(paid_NxT.sum()), first]
 
     def detail(
-        self, guard: Guard, block: Block, n: int, money: dict[str, np.ndarray], log_e_T: np.ndarray, steps_P: np.ndarray
+        self,
+        guard: Guard,
+        block: Block,
+        n: int,
+        played: Played,
+        money: dict[str, np.ndarray],
+        log_e_T: np.ndarray,
+        steps_P: np.ndarray,
     ) -> dict[str, Any]:
         """One stream in full: its curves at these steps, and all that is measured of it alone."""
-        i, T = int(block.index_N[n]), int(block.lengths_N[n])
-        told = None if block.told is None else block.told.part((slice(n, n + 1), slice(0, T)))
-        forecasts = part_of(block.forecasts, (slice(n, n + 1), slice(0, T)))
-        alone = Block(np.array([i]), np.array([T]), forecasts, block.came_NxT[n : n + 1, :T], told)
-        instead_AxA, said_A = _instead(guard, alone)
+        i, own, alone = int(block.index_N[n]), slice(n, n + 1), block.rows(np.array([n]))
+        instead_AxA, said_A = _instead(played.utility_AxNxT[:, own], played.advised_NxT[own], alone.there_NxT)
         return {
             "stream": self._streams.names[i],
             "steps": steps_P.tolist(),
@@ -101,19 +105,18 @@ class Sketch:
             "reliable": _reliable(alone).tolist(),
             "instead": instead_AxA.tolist(),
             "said": said_A.tolist(),
-            "excluded": self._at(i, np.flatnonzero(_excluded(alone)[0])[:_MARKS]).tolist(),
+            "excluded": self._at(i, np.flatnonzero(excluded(alone)[0])[:_MARKS]).tolist(),
         }
 
     def marks(self, i: int, trip: int, events: list[Event]) -> list[list[Any]]:
         """What happened in a stream, with the step and its place on the axis: the alarm, wrong since, returns."""
         found: list[tuple[str, int]] = []
         for event in events:
-            step = known_at(event)
-            if isinstance(event, (Return, Left)):
-                found.append(("return" if isinstance(event, Return) else "left again", step))
-                continue
-            found += [] if event.since is None else [("wrong since", event.since)]
-            found.append(("alarm", step))
+            if isinstance(event, Alarm):
+                found += [] if event.since is None else [("wrong since", event.since)]
+                found.append(("alarm", event.known))
+            else:
+                found.append(("return" if isinstance(event, Return) else "left again", event.known))
         found = found or ([("alarm", trip)] if trip else [])
         return [[what, step, int(self._at(i, step - 1))] for what, step in found[:_MARKS]]
 
@@ -157,7 +160,7 @@ def where_of(clock: Steps) -> np.ndarray | None:
 
 def threshold_of(guard: Guard) -> float:
     """The ln E at which the alarm sounds."""
-    return -math.log(guard.rule.each.delta)  # type: ignore[attr-defined]
+    return math.log(guard.setting.watch.threshold)
 
 
 def payoff_scale(problem: Any) -> tuple[float, float]:
@@ -165,13 +168,12 @@ def payoff_scale(problem: Any) -> tuple[float, float]:
     return float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
 
 
-def _instead(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
+def _instead(
+    utility_AxNxT: np.ndarray, advised_NxT: np.ndarray, there_NxT: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """For each best response to the model and each action: what that would have earned; and how often it came up."""
-    scene = _scene(guard, block)
-    A = scene.base_A.shape[0]
-    there_NxT = block.there_NxT
-    earned_AxR = (scene.paid(block.came_NxT)[:A] * there_NxT).reshape(A, -1)
-    played_AxR = (scene.best_response() * there_NxT).reshape(A, -1)
+    A = len(utility_AxNxT)
+    earned_AxR, played_AxR = utility_AxNxT[:, there_NxT], np.arange(A)[:, None] == advised_NxT[there_NxT]
     return played_AxR @ earned_AxR.T, played_AxR.sum(axis=1)
 
 
@@ -188,7 +190,7 @@ def _reliable(block: Block) -> np.ndarray:
     return np.array(found, dtype=np.float64)
 
 
-def _excluded(block: Block) -> np.ndarray:
+def excluded(block: Block) -> np.ndarray:
     """Where a state came to which the model gave probability 0, ``[N, T]``."""
     if not isinstance(block.forecasts, np.ndarray):
         return np.zeros(block.came_NxT.shape, dtype=bool)

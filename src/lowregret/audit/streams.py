@@ -9,12 +9,15 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..forecasts import Forecast, side_by_side
-from ..problems import DecisionProblem, Payoff, Positions, action_utilities, by_name
-from .known import NOTHING, Tells, Told, in_stream, located, of_stream, part_of
+from ..engine import Said
+from ..forecasts import Forecast
+from ..problems import DecisionProblem, Payoff, Positions, by_name
+from .known import NOTHING, Tells, Told, beside, in_stream, located, of_stream, part_of
 
 CELLS = 1 << 20  # steps in a block: few enough for memory, many enough to be worth a pass
+_WIDEST = 1 << 12  # streams in a block: what they remember should stay in the cache
 _SLACK = 1.25  # how much longer the longest stream of a block may be than the shortest
+_SMALL = 1 << 13  # steps of a block in which it may be longer: a step costs about as much with few streams as with one
 
 
 class Block(NamedTuple):
@@ -32,12 +35,34 @@ class Block(NamedTuple):
         """Which steps are recorded ones."""
         return np.arange(self.came_NxT.shape[1]) < self.lengths_N[:, None]
 
+    def said(self, problem: Any) -> Said:
+        """All that was known of every step before its outcome."""
+        laws, context, payoffs, scale = self.told or Told()
+        utility = None if payoffs is None else problem.utility_of(payoffs)
+        if isinstance(problem, Payoff):
+            return Said(self.forecasts, () if laws is None else laws, context, scale, utility)
+        forecasts = self.forecasts / self.forecasts.sum(-1, keepdims=True)
+        references = () if laws is None else laws / laws.sum(-1, keepdims=True)
+        return Said(forecasts, references, context, scale, utility)
+
     def rows(self, rows: np.ndarray) -> "Block":
         """Some of the streams."""
         told = None if self.told is None else self.told.part(rows)
         lags_NxT = None if self.lags_NxT is None else self.lags_NxT[rows]
         forecasts = part_of(self.forecasts, rows)
         return Block(self.index_N[rows], self.lengths_N[rows], forecasts, self.came_NxT[rows], told, lags_NxT)
+
+
+def utilities(problem: Any, came: np.ndarray, told: Told | None) -> np.ndarray:
+    """What each action was paid for what came ``[...]``: ``[A, ...]``."""
+    if isinstance(problem, Payoff):
+        paid: np.ndarray = problem.paid(came)
+    elif told is None or told.payoffs is None:
+        paid = problem.utility[:, came]
+    else:
+        own = np.take_along_axis(told.payoffs, came[..., None, None], axis=-1)[..., 0]
+        paid = np.moveaxis(problem.utility_of(own), -1, 0)
+    return paid if told is None or told.scale is None else paid * told.scale
 
 
 class Source(NamedTuple):
@@ -84,14 +109,7 @@ class Streams:
 
     def utility(self, problem: Any, i: int) -> np.ndarray:
         """What each action was paid in a stream, ``[A, T]``."""
-        told = None if self.told is None else self.told[i]
-        if isinstance(problem, Payoff):
-            utility_AxT = problem.paid(self.states[i])
-        elif told is None or told.payoffs is None:
-            utility_AxT = action_utilities(problem, self.states[i], self.forecasts[i])
-        else:
-            utility_AxT = problem.utility_of(told.payoffs[np.arange(len(self.states[i])), :, self.states[i]]).T
-        return utility_AxT if told is None or told.scale is None else utility_AxT * told.scale
+        return utilities(problem, self.states[i], None if self.told is None else self.told[i])
 
     def sure(self, problem: Any, i: int) -> Any:
         """What utility 0 is in payoffs: a number, or ``[T]`` where steps count more or less."""
@@ -116,56 +134,31 @@ class Streams:
         return Streams(tuple(names), forecasts, states, told=told, tells=self.tells, lags=lags)
 
     def blocks(self, cells: int = CELLS) -> Iterator[Block]:
-        """All streams, those of about the same length together, of about ``cells`` steps in all."""
-        if self.forecasts and isinstance(self.forecasts[0], Forecast):
-            yield from self._of_numbers(cells)
-            return
-        lengths_B = self.lengths_B
-        order = np.argsort(lengths_B, kind="stable")
-        start = 0
-        while start < len(order):
-            end, least = start + 1, lengths_B[order[start]]
-            while end < len(order):
-                longest = lengths_B[order[end]]
-                if longest > _SLACK * least or longest * (end + 1 - start) > cells:
-                    break
-                end += 1
-            yield self._block(order[start:end], lengths_B)
-            start = end
+        """All streams, those of one form and about the same length together, of about ``cells`` steps in all."""
+        lengths_B, forms = self.lengths_B, dict[Any, list[int]]()
+        for i in np.argsort(lengths_B, kind="stable").tolist():
+            own, told = self.forecasts[i], None if self.told is None else self.told[i]
+            form = own.form if isinstance(own, Forecast) else (), () if told is None else told.forms
+            forms.setdefault(form, []).append(i)
+        for alike in forms.values():
+            some: list[int] = []
+            for i in alike:
+                whole = lengths_B[i] * (len(some) + 1)
+                uneven = some and lengths_B[i] > _SLACK * lengths_B[some[0]] and whole > _SMALL
+                if some and (uneven or whole > cells or len(some) == _WIDEST):
+                    yield self._block(some, lengths_B[some])
+                    some = []
+                some.append(i)
+            yield self._block(some, lengths_B[some])
 
-    def _block(self, index_N: np.ndarray, lengths_B: np.ndarray) -> Block:
-        lengths_N, S = lengths_B[index_N], self.forecasts[0].shape[-1]
-        longest = int(lengths_N[-1])
-        told = None if self.told is None else Told.beside([self.told[i] for i in index_N], longest)
-        lags_NxT = None
-        if self.lags is not None:
-            lags_NxT = np.ones((len(index_N), longest), dtype=np.int64)  # what comes after the end is known at once
-            for row, i in enumerate(index_N):
-                lags_NxT[row, : lengths_N[row]] = self.lags[i]
-        if (lengths_N == longest).all():
-            probs = np.stack([self.forecasts[i] for i in index_N])
-            return Block(index_N, lengths_N, probs, np.stack([self.states[i] for i in index_N]), told, lags_NxT)
-        probs_NxTxS = np.full((len(index_N), longest, S), 1 / S)
-        states_NxT = np.zeros((len(index_N), longest), dtype=np.int64)
-        for row, i in enumerate(index_N):
-            probs_NxTxS[row, : lengths_N[row]] = self.forecasts[i]
-            states_NxT[row, : lengths_N[row]] = self.states[i]
-        return Block(index_N, lengths_N, probs_NxTxS, states_NxT, told, lags_NxT)
+    def _block(self, some: list[int], lengths_N: np.ndarray) -> Block:
+        places = [np.minimum(np.arange(lengths_N.max()), T - 1) for T in lengths_N]  # at the end the last step again
 
-    def _of_numbers(self, cells: int) -> Iterator[Block]:
-        """Streams of one length and form together: what is promised goes by the charges of every step."""
-        alike: dict[Any, list[int]] = {}
-        for i, forecast in enumerate(self.forecasts):
-            theirs = () if self.told is None else self.told[i].forms
-            alike.setdefault((len(self.states[i]), forecast.form, theirs), []).append(i)
-        for (T, *_), index in alike.items():
-            most = max(1, cells // max(1, T))
-            for at in range(0, len(index), most):
-                some = index[at : at + most]
-                told = None if self.told is None else Told.beside([self.told[i] for i in some], T)
-                forecasts = side_by_side([self.forecasts[i] for i in some])
-                came_NxT = np.stack([self.states[i] for i in some])
-                yield Block(np.array(some), np.full(len(some), T), forecasts, came_NxT, told)
+        def together(parts: Sequence[Any] | None) -> Any:
+            return None if parts is None else beside([parts[i] for i in some], places)
+
+        both = together(self.forecasts), together(self.states)
+        return Block(np.array(some), lengths_N, *both, together(self.told), together(self.lags))
 
 
 def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = None) -> Streams:
@@ -174,9 +167,9 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
     states = states.at if placed else states
     if isinstance(states, (list, tuple)) and states and _is_stream(states[0]):
         if not isinstance(probs, (list, tuple)) and getattr(probs, "ndim", 0) != 3:
-            raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {inputs.shown(probs)}")
+            raise ValueError(f"forecasts must be {len(states)} streams, as outcomes are, got {inputs.shown(probs)}")
         if len(probs) != len(states):
-            raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {len(probs)} of them")
+            raise ValueError(f"forecasts must be {len(states)} streams, as outcomes are, got {len(probs)} of them")
         listed = names_of(names, len(states))
         pairs = [
             _one(p, Positions(s) if placed else s, problem, name)
@@ -190,22 +183,22 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
         def positions(given: Any, of: str) -> Any:
             return problem.state_names.positions(Positions(given) if placed else given, of)
 
-        tokens = to_numpy(located(positions, states, "states", 1, called))
-        inputs.sequences_of(tokens, S, "states")
+        tokens = to_numpy(located(positions, states, "outcomes", 1, called))
+        inputs.sequences_of(tokens, S, "outcomes")
         if tokens.ndim > 2:
-            raise ValueError(f"states must be one stream [T] or several [B, T], got shape {tokens.shape}")
+            raise ValueError(f"outcomes must be one stream [T] or several [B, T], got shape {tokens.shape}")
         said = by_name(problem.state_names, probs)
-        laws = located(lambda given, of: inputs.probs_of(given, S, of), said, "probs", 2, called)
+        laws = located(lambda given, of: inputs.probs_of(given, S, of), said, "forecasts", 2, called)
         if tuple(laws.shape[:-1]) != tuple(tokens.shape):
             raise ValueError(
-                f"probs and states must be as long: probs have shape {tuple(laws.shape)}, states {tuple(tokens.shape)}"
+                f"forecasts and outcomes must be as long, got shapes {tuple(laws.shape)} and {tuple(tokens.shape)}"
             )
         laws = to_numpy(laws)
         if tokens.ndim == 1:
             laws, tokens = laws[None], tokens[None]
         pairs = list(zip(laws, tokens, strict=True))
     if not pairs:
-        raise ValueError("states must have at least one stream, got none")
+        raise ValueError("outcomes must have at least one stream, got none")
     laws, came = zip(*pairs, strict=True)
     wide = [law.astype(np.float64) for law in laws]  # a copy: the caller may fill the same arrays again
     return Streams(names_of(names, len(pairs)), wide, [states.astype(np.int64) for states in came])
@@ -229,7 +222,7 @@ def names_of(names: Any, n: int) -> tuple[Any, ...]:
 
 
 def _one(probs: Any, states: Any, problem: DecisionProblem, name: Any) -> tuple[np.ndarray, np.ndarray]:
-    came, said, S = of_stream("states", name), of_stream("probs", name), problem.n_states
+    came, said, S = of_stream("outcomes", name), of_stream("forecasts", name), problem.n_states
     placed, given = isinstance(states, Positions), states.at if isinstance(states, Positions) else states
 
     def positions(part: Any, of: str) -> Any:

@@ -30,13 +30,11 @@ from .bounds import (
     windows,
 )
 from .certificate import Certificate, certify
-from .detection import Delay, delay
 from .switching import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
-    "Delay",
     "Terms",
     "WayBack",
     "ada_hedge",
@@ -46,7 +44,6 @@ __all__ = [
     "certify_any_problem",
     "clipping_loss",
     "coupled",
-    "delay",
     "every_start",
     "fixed_share",
     "hedge",

@@ -65,26 +65,6 @@ def interval(
     return every_start.within(stakes, start, end, charges_K, prior, delta)
 
 
-def pays_from(own: Bound, gain: float, horizon: int) -> int | None:
-    """From how many steps on a context's own bound is at most ``gain`` a step; None where it is not by the horizon.
-
-    By halving: what is concave and not negative at 0 does not rise, a step.
-    """
-    enough = [n for n in (1, horizon) if own(np.array([n]))[0] <= gain * n]
-    if 1 in enough or not enough:
-        return enough[0] if enough else None
-    short, found = 1, horizon
-    while found - short > 1:
-        n = (short + found) // 2
-        short, found = (short, n) if own(np.array([n]))[0] <= gain * n else (n, found)
-    return found
-
-
-def own_bound(before: Bound, after: Bound, span: float, steps_N: np.ndarray) -> np.ndarray:
-    """What may be lost in all in a context of so many steps: B(n) + J + F(n), no more than n J."""
-    return np.minimum(steps_N * span, before(steps_N) + span + after(steps_N))
-
-
 class SwitchesOnce(NamedTuple):
     """What passes before the alarm and what the fallback loses after it, at every number of steps."""
 

@@ -10,7 +10,7 @@ import typer
 from .options import PAYOFFS, refusals
 
 if TYPE_CHECKING:
-    from ..certificates import Delay
+    from ..guard import Delay
     from ..problems import DecisionProblem
 
 _LAW = "What the model says at every step: STATE=CHANCE each, with commas, or the chances in the order of the states."
@@ -35,14 +35,14 @@ def plan(
 ) -> None:
     """Bad luck or broken, and how long to wait? How soon a guard notices a break, and what is lost until then."""
     with refusals():
-        from ..certificates import delay
+        from ..engine import ExactTest
+        from ..guard import Guard, delay
         from ..problems import payoffs_in
-        from ..rules import ExactTest
 
         problem = payoffs_in(payoffs)
-        rule = ExactTest(problem, horizon, delta, temperature=0, likelihood=True)
+        guard = Guard(problem, test=ExactTest(delta, horizon))
         said, true = _law_in(law, problem, "law"), _law_in(truth, problem, "truth")
-        found = delay(rule, edge, law=said, truth=true, since=since, runs=runs, seed=seed)
+        found = delay(guard, edge, law=said, truth=true, since=since, runs=runs, seed=seed)
         typer.echo(told(found, problem, delta))
 
 

@@ -26,13 +26,6 @@ class Law(NamedTuple):
     weights: np.ndarray
 
 
-class Charged(NamedTuple):
-    """What a bet on comparator c is charged: ln max(1, sum_m weights exp(lam gains))."""
-
-    gains_P: np.ndarray  # [P, ..., m]
-    weights: np.ndarray  # [..., m]
-
-
 class Forecast(ABC):
     """A forecast of an outcome that is a number, in one of several forms; ``[...]`` are streams, or streams and time.
 
@@ -53,8 +46,11 @@ class Forecast(ABC):
         """What to act on."""
 
     @abstractmethod
-    def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
-        """What the bets are charged; samples take the outcome itself into account."""
+    def cells(self, gains: Gains, clock: Any) -> tuple[np.ndarray, np.ndarray, float]:
+        """What the bets are charged by: cells with weights ``[N, M]``, and what comparators gain in them ``[N, E, M]``.
+
+        Third, what the outcome itself weighs among them: that of samples does.
+        """
 
     @abstractmethod
     def cdf(self, points: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import frozen
 from ..problems import Gains, Payoff
-from .contract import Charged, Forecast, Law, cell_of, needs_knots, numbers, rows
+from .contract import Forecast, Law, cell_of, needs_knots, numbers, rows
 
 _SPREAD = 4  # points per bin, for acting
 _WORK = 1 << 18  # numbers at a time
@@ -85,23 +85,23 @@ class Quantiles(Forecast):
         weights = np.concatenate([masses[:1], np.repeat(masses[1:-1] / _SPREAD, _SPREAD), masses[-1:]])
         return Law(points, np.broadcast_to(weights, points.shape))
 
-    def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
+    def cells(self, gains: Gains, clock: Any) -> tuple[np.ndarray, np.ndarray, float]:
         # A straight line is largest at an end of its stretch: of a bin, at one of the quantiles or a knot in between.
         # Where outcomes have no end payoffs are constant beyond the last knot; where they have one it is a knot.
-        at_values, at_knots = gains.at(self.values), gains.at_knots()
-        none = np.full((*at_values.shape[:-1], 1), -np.inf)
+        at_values_NxExQ, at_knots = gains.at(self.values), gains.at_knots()
+        none = np.full((*at_values_NxExQ.shape[:-1], 1), -np.inf)
         best = np.maximum(
-            np.concatenate([none, at_values], axis=-1), np.concatenate([at_values, none], axis=-1)
-        )  # [C, ..., Q + 1]
+            np.concatenate([none, at_values_NxExQ], axis=-1), np.concatenate([at_values_NxExQ, none], axis=-1)
+        )
         knots, end = gains.payoff.knots, np.full((*self.batch_shape, 1), np.inf)
         low, high = np.concatenate([-end, self.values], axis=-1), np.concatenate([self.values, end], axis=-1)
         size = max(1, _WORK // max(1, best.size))
         for m in range(0, len(knots), size):  # all at once, or a few where there are many streams
             some = knots[m : m + size]
-            inside = (low[..., None] <= some) & (some <= high[..., None])  # [..., Q + 1, M]
-            most = np.where(inside, at_knots[..., None, m : m + size], -np.inf).max(axis=-1)
+            inside = (low[..., None] <= some) & (some <= high[..., None])  # [N, Q + 1, M]
+            most = np.where(inside[:, None], at_knots[:, :, None, m : m + size], -np.inf).max(axis=-1)
             best = np.maximum(best, most)
-        return Charged(best, np.broadcast_to(self._masses, best.shape[1:]))
+        return np.broadcast_to(self._masses, (len(best), best.shape[-1])), best, 0.0
 
     def cdf(self, points: np.ndarray) -> np.ndarray:
         values, Q = self.values, len(self.levels)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import frozen
 from ..problems import Gains, Payoff
-from .contract import Charged, Forecast, Law, numbers
+from .contract import Forecast, Law, numbers
 
 _DEALER = 0x6C6F7772  # keeps the dealing apart from generators that callers seed with the same numbers
 
@@ -47,10 +47,10 @@ class Samples(Forecast):
         points = self._dealt(clock)[..., : self.values.shape[-1] // 2]
         return Law(points, np.full(points.shape, 1 / points.shape[-1]))
 
-    def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
-        judged = self._dealt(clock)[..., self.values.shape[-1] // 2 :]
-        both = np.concatenate([judged, outcome[..., None]], axis=-1)
-        return Charged(gains.at(both), np.full(both.shape, 1 / both.shape[-1]))
+    def cells(self, gains: Gains, clock: Any) -> tuple[np.ndarray, np.ndarray, float]:
+        judged_NxM = self._dealt(clock)[..., self.values.shape[-1] // 2 :]
+        own = 1 / (judged_NxM.shape[-1] + 1)
+        return np.full(judged_NxM.shape, own), gains.at(judged_NxM), own
 
     def cdf(self, points: np.ndarray) -> np.ndarray:
         share: np.ndarray = (self.values[..., None, :] <= points[:, None]).mean(axis=-1)

@@ -1,7 +1,18 @@
-"""The same protection live, for probabilities that come from anywhere: advise, act, observe."""
+"""A guard for forecasts that people act on: advise, act, observe; saving; streams that come and go."""
 
-from .advice import Advice
-from .guard import Guard
-from .ledger import Event, Left, Return, Switch
+from .detection import Delay, delay
+from .events import Alarm, Event, ModelDropped, OutcomeGivenUp, OutcomeIgnored, Return
+from .guard import Advice, Guard
 
-__all__ = ["Advice", "Event", "Guard", "Left", "Return", "Switch"]
+__all__ = [
+    "Advice",
+    "Alarm",
+    "Delay",
+    "Event",
+    "Guard",
+    "ModelDropped",
+    "OutcomeGivenUp",
+    "OutcomeIgnored",
+    "Return",
+    "delay",
+]

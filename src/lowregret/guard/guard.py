@@ -1,202 +1,221 @@
-"""The same protection for probabilities that come from anywhere: advise, act, observe."""
+"""Forecasts that come one at a time: each step ``advise``, act, then ``observe`` what came."""
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from hashlib import blake2b
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from .. import inputs
-from ..arrays import Array, astype, device, namespace, to_numpy
-from ..forecasts import Forecast
-from ..policies import Policy, Recovery
-from ..predictors import Predictor, draw, drawn
-from ..problems import DecisionProblem, Payoff, by_name
-from ..robust import rule_for
-from ..rules import Rule, late_rule, warm_up
-from .advice import Advice, acts_in, mixed_of
-from .episodes import reopened
-from .fleet import Fleet
-from .known import known_of, knows_of
-from .ledger import LOG, Event, Ledger, Switch, blank, tell
-from .memory import Due, GuardMemory, over, standing
-from .readings import Readings
-from .resume import read, written
-from .steps import advised, due_of, forgotten, numbered_step, observed, refuse_while_waiting, skipped
-from .streams import Labels, Naming, named, streams_of
+from .. import arrays, files, inputs
+from ..certificates import Certificate
+from ..certificates.realised import RealisedCertificate
+from ..engine import Actions, BestResponse, Comparators, Engine, ExactTest, Response, Said, Setting, Step, Test
+from ..engine.fallbacks import Fallback
+from ..engine.loop import Loop, form_of
+from ..engine.responses import best_actions
+from ..policies.contract import Policy
+from ..predictors import Predictor, drawn
+from ..problems import DecisionProblem, Payoff
+from . import promises, state
+from .events import LOG, Alarm, Event, OutcomeGivenUp, OutcomeIgnored, events_of, tell
+from .reading import Reading
+from .state import PendingStep, State
 
-# Where a guard's actions are drawn from: numbers of its own for every seed, every step and every guard.
+_FLEET_STEPS = 1 << 6  # that each stream of a fleet is taken to run for, at least
+_KEPT = np.zeros(1, dtype=bool)  # one stream, in which a step counts
 
 
-class Draws:
-    """The draws of one guard, set apart from those of guards made otherwise.
+class Advice:
+    """What ``advise`` says of a step. Arrays have a first axis of streams, where the guard has several.
 
-    Numbers that are only put side by side as a seed can collide, with the next step's or with ``default_rng(seed)``
-    itself, from which a world may have been drawn: these are digests of all that they depend on.
+    >>> from lowregret import Guard, matching
+    >>> advice = Guard(matching()).advise([0.9, 0.1])
+    >>> advice.policy.tolist(), advice.action, advice.trusted, advice.share
+    ([1.0, 0.0], 0, True, 1.0)
     """
 
-    def __init__(self, rule: Rule, batch_shape: tuple[int, ...]) -> None:
-        self._rule, self.batch_shape = rule, batch_shape
+    def __init__(self, guard: "Guard", rows_NxW: np.ndarray, pending: PendingStep) -> None:
+        self._engine, self._rows, self._alone = guard.engine, rows_NxW, guard.is_alone
+        self._pending, self.step = pending, pending.number
+
+    @property
+    def policy(self) -> np.ndarray:
+        """The mixed action ``[..., A]`` to play: what the certificate speaks of."""
+        return _own(self._pending.step.policy_NxA, self._alone)
 
     @cached_property
-    def _salt(self) -> str:
-        rule, problem = self._rule, self._rule.problem
-        if rule.of_numbers:
-            utility = repr((problem.actions, problem.low, problem.high)).encode()  # type: ignore[union-attr]
-        else:
-            utility = b"" if problem is None else problem.utility.tobytes()
-        made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
-        return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
+    def action(self) -> Any:
+        """The likeliest action of it, as its position; the first of those that are."""
+        chosen_N = best_actions(np, self._pending.step.policy_NxA)
+        return int(chosen_N[0]) if self._alone else chosen_N
 
-    def uniforms(self, seed: int, clock: int) -> Any:
-        """Those of all streams for the step after ``clock`` observations, ``[...]``."""
-        return uniforms_of(self._salt, seed, clock, self.batch_shape)
+    @property
+    def law(self) -> Any:
+        """The forecast that is acted on: the model's, or after an alarm the fallback's where it has one."""
+        step, forecast = self._pending.step, self._pending.said.forecast
+        if not isinstance(step, Step):
+            forecast = step.forecast_NxS  # which sums to one
+        if not isinstance(forecast, np.ndarray):
+            return forecast.at((0,)) if self._alone else forecast
+        used_NxS = forecast
+        if step.mixture_NxS is not None:
+            used_NxS = np.where(step.in_force_N[:, None], step.mixture_NxS, forecast)
+        return _own(used_NxS, self._alone)
+
+    @cached_property
+    def share(self) -> Any:
+        """How much of what is played is the model's: all of it until an alarm."""
+        return _plain(self._engine.share(self._rows), self._alone)
+
+    @cached_property
+    def trusted(self) -> Any:
+        """Whether the model is played as it is, or has returned after an alarm."""
+        head = self._engine.head.open(self._rows)
+        found_N = ~self._pending.step.in_force_N | (head.trusted > 0)
+        return bool(found_N[0]) if self._alone else found_N
+
+    def __repr__(self) -> str:
+        if not self._alone:
+            return f"Advice(step {self.step})"
+        mixed = ", ".join(f"{chance:.3g}" for chance in self.policy)
+        return f"Advice(step {self.step}: policy [{mixed}], share of the model {self.share:.3g})"
 
 
-def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any:
-    """Numbers of their own for each of these, from 0 up to 1."""
-    words = f"lowregret.Guard.act {salt} {seed:x} {clock:x}"
-    digest = blake2b(words.encode(), digest_size=16).digest()
-    if shape == ():
-        return (int.from_bytes(digest[:8]) >> 11) / (1 << 53)  # a generator would take longer than all the rest
-    return np.random.default_rng(int.from_bytes(digest)).random(shape)
-
-
-DELTA = 0.05  # how likely a model that is right may ever be left: whoever acts can have it back
-_FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
-
-
-class Guard(Fleet, Readings):
+class Guard:
     """Bring your own forecasts: each step ``advise``, act, then ``observe`` what came.
+
+    Until an alarm the response to the model's forecast is advised, as you would act on it anyway. Bets against the
+    model raise the alarm; from then on the fallback is played.
 
     Parameters
     ----------
     problem
-        What is at stake: a ``DecisionProblem``, or a ``Payoff`` where outcomes are numbers. None where others act on
-        the advice, in two-state problems of their own; ``regret`` is then the largest V-regret of its advice.
-    horizon
-        For how many steps an episode is promised. None: unknown; a number sharpens the promise, and contexts need one.
-    rule
-        When to stop trusting, with settings of its own. By default an ``ExactTest`` that is built with ``delta``,
-        ``temperature``, ``likelihood``, ``fallback`` and ``test``; ``VRegret(horizon)`` without a problem.
-    batch_shape
-        Streams guarded side by side; everything then has these leading axes.
-    on_event
-        Called with each ``Switch``, and each ``Return`` and ``Left`` after one, as it happens, once the step was taken.
-    references
-        Names of incumbents, whose forecasts ``advise`` is given beside the model's. Regret is then against the best of
-        the fixed actions and them.
-    contexts
-        How many contexts there are, where ``advise`` is told in which a step is: a fixed action for each then counts.
-    payoffs
-        "scaled": ``advise`` may say how much of what the problem says is at stake in a step. "change": it may say
-        what is, within the range that the problem declares.
+        What is at stake: a ``DecisionProblem``, or a ``Payoff`` where outcomes are numbers.
+    against
+        Whom regret is measured against: every action, by default; ``Actions(per=...)`` a fixed action for each context;
+        ``Actions() + References("desk")`` others who forecast, too.
+    test
+        When to stop acting on the model: ``ExactTest(delta, horizon)``, or ``NoTest()``. The test buys that nothing
+        changes while the model is right, not money: the fallback from the first step on earns as much.
+    fallback
+        What is played after an alarm: ``Recovery()`` by default, ``UseReference(name)``, or a policy such as
+        ``policies.AdaHedge(problem)``.
+    response
+        How forecasts are acted on: ``BestResponse()``, or ``QuantalResponse(temperature)`` as in the paper.
     lag
         How late outcomes may come: the forecast of step t is stated before the outcomes of the last ``lag`` - 1 steps
-        are known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is
-        the ordinary guard, which sees each outcome before the next forecast.
-    delta
-        How likely it may be that a model which is right is ever left in an episode: 0.05 by default, one in twenty
-        (without a problem 1/horizon). None is asked for without a test.
-    fallback
-        What is played after an alarm; by default ``Recovery()``.
-    temperature
-        Of the responses to forecasts. 0 by default: the best response, as most people act, which differs from nothing
-        you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
-    likelihood
-        A second bettor beside those on actions, as of ``ExactTest``; by default wherever it can be: best responses to
-        laws with ``Recovery`` for a fallback.
-    test
-        False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
-        That earns as much as a rule. The test buys that nothing changes while the model is right, not money; where a
-        model's edge is too small for any test, as in trading an index, it loses some.
+        are known. They may come in any order.
     streams
-        Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
+        How many streams are guarded side by side, or their names; then everything has a first axis of streams.
+    on_event
+        Called with each event once the step was taken. If it fails, that is logged, and nothing is lost.
 
-    Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
-    ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
+    Threads may share a guard, but a step is two calls: give each thread streams of its own, or hold a lock around both.
 
     >>> from lowregret import matching
-    >>> guard = Guard(matching(), horizon=100)
+    >>> guard = Guard(matching(), test=ExactTest(horizon=100))
     >>> for state in [1] * 20:
     ...     advice = guard.advise([0.9, 0.1])  # a model that is sure of the wrong state
     ...     guard.observe(state, action=guard.act(seed=0))
-    >>> guard.events[0].step, advice.policy.round(2).tolist()
+    >>> guard.events[0].step, advice.policy.tolist()
     (4, [0.0, 1.0])
 
     Forecasts of a number, with a ``Payoff``:
 
     >>> import lowregret as lr
     >>> payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
-    >>> guard = Guard(payoff, horizon=200)
+    >>> guard = Guard(payoff, test=ExactTest(horizon=200))
     >>> for move in [-0.4] * 40:
     ...     advice = guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))  # expects a rise each day
-    ...     guard.observe(move, action=guard.act(seed=0))
+    ...     guard.observe(move)
     >>> guard.events[0].step, round(guard.share, 3)
     (16, 0.0)
     """
 
-    _at: GuardMemory  # all that it remembers: a step is done once this has been replaced, by one assignment
-
     def __init__(
         self,
-        problem: DecisionProblem | Payoff | None,
-        horizon: int | None = None,
+        problem: DecisionProblem | Payoff,
         *,
-        rule: Rule | None = None,
-        fallback: Predictor | Policy | Recovery | None = None,
-        temperature: float | None = None,
-        batch_shape: tuple[int, ...] | None = None,
-        on_event: Callable[[Event], object] | None = None,
-        references: Sequence[str] = (),
-        contexts: int | None = None,
-        payoffs: str | None = None,
+        against: Comparators = Actions(),  # noqa: B008 - values that never change
+        test: Test = ExactTest(),  # noqa: B008
+        fallback: Fallback | Policy | Predictor | None = None,
+        response: Response = BestResponse(),  # noqa: B008
         lag: int = 1,
-        streams: Sequence[str] | None = None,
-        delta: float | None = None,
-        likelihood: bool | None = None,
-        test: bool = True,
+        streams: int | Sequence[str] | None = None,
+        on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        lag = inputs.whole(lag, "lag")
-        knows = knows_of(problem, references, contexts, payoffs)
-        settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
-        settings["test"] = None if inputs.flag(test, "test") else False
-        if delta is not None and not test:
-            raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
-        if rule is None and problem is not None:
-            settings = _as_people_act(problem, settings)
-        made = rule_for(problem, horizon, rule, knows, **settings)
-        self.rule = made if lag == 1 else late_rule(made, lag)
-        self.problem = self.rule.problem
-        labels = None if streams is None else Labels(named(streams), len(streams))
-        shape = _shape_of(batch_shape, labels)
-        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an event")
-        self._lock = RLock()
-        self._drawing = Draws(self.rule, shape)
-        self._at = GuardMemory(blank(self.rule, shape), labels=labels)
-        if math.prod(shape) >= _FLEET:
-            warm_up()
+        self.on_event = on_event
+        inputs.of_kind(test, Test, "test", "ExactTest() or NoTest()")
+        fallback = test.usual_fallback() if fallback is None else fallback
+        self.setting = Setting(problem, against, test, fallback, response, inputs.whole(lag, "lag"))
+        self.engine, self._reading = Engine(self.setting), Reading(self.setting)
+        self.is_alone, self._named = streams is None, not isinstance(streams, (int, np.integer, type(None)))
+        called: tuple[str | int, ...] = (0,)
+        if streams is not None:
+            called = (
+                inputs.names_of(streams, "streams")
+                if self._named
+                else tuple(range(inputs.whole(streams, "streams", 0)))
+            )
+        self.lock = RLock()
+        self._saved: int | None = None  # the counter of what was last loaded or saved
+        self._state = State(self.engine.start(len(called)), called, len(called))
+        self._choose_form()
+
+    def _choose_form(self) -> None:
+        """The compiled loop, where it is there: it stays what it is, whatever is compiled later."""
+        s = self.setting
+        self._n_actions, self._n_states = s.outcomes.n_actions, s.outcomes.n_states
+        self._form = form_of(self.engine, len(self._state.streams) * _FLEET_STEPS)
+        informed = bool(s.references or s.against.contexts or s.problem.is_changing)
+        numbered = isinstance(s.problem, DecisionProblem) and s.problem.state_names.unnamed
+        plain = self.is_alone and numbered and not informed
+        self._quick = self._form if plain and isinstance(self._form, Loop) else None
+
+    problem = property(lambda self: self.setting.problem)
+    against = property(lambda self: self.setting.against)
+    test = property(lambda self: self.setting.test)
+    fallback = property(lambda self: self.setting.fallback)
+    response = property(lambda self: self.setting.response)
+    lag = property(lambda self: self.setting.lag)
 
     @property
-    def lag(self) -> int:
-        """How late outcomes may come."""
-        return self.rule.lag
+    def note(self) -> Any:
+        """Whatever JSON you want kept with the guard, through saving, too."""
+        return self._state.note
+
+    @note.setter
+    def note(self, value: Any) -> None:
+        with self.lock:
+            self._state = self._state.changed(note=value)
+
+    def fork(self, n: int) -> "Guard":
+        """A guard of n streams that all stand where this one does, before its next step: to ask without acting."""
+        fork = self.fresh(n)
+        rows = np.repeat(self._state.rows_NxW[:1], n, axis=0)
+        fork._state = fork._state._replace(rows_NxW=rows, advised=self._state.advised)
+        return fork
+
+    def fresh(self, streams: int | Sequence[str] | None = None) -> "Guard":
+        """A guard with the same settings before its first step, for as many streams."""
+        s = self.setting
+        parts = {"against": s.against, "test": s.test, "fallback": s.fallback, "response": s.response}
+        return Guard(s.problem, **parts, lag=s.lag, streams=streams)  # type: ignore[arg-type]
 
     @property
-    def horizon(self) -> int | None:
-        return self.rule.horizon
+    def shape(self) -> tuple[int, ...]:
+        """() for a single stream, else (N,)."""
+        return () if self.is_alone else (len(self._state.streams),)
 
     def __repr__(self) -> str:
-        at = self._at
-        rule = type(self.rule.each).__name__ + ("" if self.lag == 1 else f", lag {self.lag}")
-        streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
-        return (
-            f"Guard({self.problem or 'any problem'}, {rule}, horizon {self.horizon}: {streams}, "
-            f"{at.longest} steps, {sum(isinstance(event, Switch) for event in at.events)} switches)"
-        )
+        alarms = sum(isinstance(event, Alarm) for event in self._state.events)
+        many = "one stream" if self.is_alone else f"{len(self._state.streams)} streams"
+        return f"Guard({self.problem}, {self.test}: {many}, {self._state.advised} steps, {alarms} alarms)"
 
     # Each step
 
@@ -204,172 +223,494 @@ class Guard(Fleet, Readings):
         self,
         forecast: Any,
         *,
+        context: Any = None,
         references: Any = None,
-        context: Array | None = None,
+        scale: Any = None,
         payoffs: Any = None,
-        scale: Array | None = None,
         step: int | None = None,
     ) -> Advice:
         """What to do in the next step, of which the model says ``forecast``: ``advice.policy`` is what to play.
 
+        Where ``lag`` steps wait for their outcomes, the oldest is given up, and an event says so.
+
         Parameters
         ----------
         forecast
-            Probabilities of the states ``[..., S]``, or ``Samples`` or ``Quantiles`` of a number.
-        references
-            What the references say of this step, in the order of their names (or a dict by name): laws
-            ``[..., N, S]``, or forecasts of a number.
+            Probabilities of the states ``[..., S]``, or ``Quantiles`` or ``Samples`` of a number.
         context
-            In which context the step is, from 0.
-        payoffs
-            What is at stake in this step, ``[..., A, S]`` in the problem's own units and within its declared range; for
-            numbers, another ``Payoff`` within it.
+            In which of the contexts of ``against`` the step is.
+        references
+            The forecasts of the references, by name or in their order.
         scale
-            How much of what the problem says is at stake, above 0 and at most 1.
+            How much of what the problem says is at stake in this step, above 0 and at most 1.
+        payoffs
+            What is at stake in this step, if the problem is ``changing``: ``[..., A, S]``, or a ``Payoff``.
         step
             Which step this is for, counted from 1: by default the next. One that waits for its outcome is advised anew;
             with a lag of 1, so it is by default.
         """
-        told = references is not None or context is not None or payoffs is not None or scale is not None
-        with self._lock:
-            at, known, shape, rule = self._at, None, self.batch_shape, self.rule
-            with Naming(shape, at.labels):
-                forecast = self._forecast(forecast, shape)
-                if told or rule.knows is not None:
-                    known = known_of(rule, shape, forecast, references, context, payoffs, scale)
-            step = numbered_step(rule, at, step)
-            if step > at.advised and rule.horizon is not None and at.longest + len(at.waiting) >= rule.horizon:
-                self._refuse_past_horizon(at)
-            self._at, due = advised(rule, shape, at, forecast, known, step)
-            return Advice(rule, self._at.ledger.rule, due)
+        if (
+            self._quick is not None
+            and type(forecast) is np.ndarray
+            and _none(step, context, references, scale, payoffs)
+        ):
+            advice = self._advise_quickly(self._quick, forecast)
+            if advice is not None:
+                return advice
+        with self.lock:
+            now = self._state
+            number = self._number(now, step)
+            try:
+                said = self._reading.said(self.shape, forecast, references, context, scale, payoffs)
+            except ValueError as error:
+                raise self._placed(error) from None
+            gone = tuple(one for one in now.waiting if one.number <= number - self.lag)
+            fresh = self._given_up(now, gone, number)
+            rows = now.rows_NxW
+            for one in gone:
+                rows = self._skipped(rows, one)
+            pending = PendingStep(number, said, np.zeros(len(rows), dtype=bool), self._form.advise(rows, number, said))
+            kept = (one for one in now.waiting if one not in gone and one.number != number)
+            waiting = sorted((*kept, pending), key=lambda one: one.number)
+            self._state = now.changed(
+                rows_NxW=rows, advised=max(now.advised, number), waiting=tuple(waiting), events=now.events + fresh
+            )
+        tell(fresh, self.on_event)
+        return Advice(self, rows, pending)
 
-    def policy(self, *, step: int | None = None) -> Array:
-        """The mixed action ``[..., A]`` that the certificate speaks of: the response to the forecast.
+    def _advise_quickly(self, loop: Loop, forecast_S: np.ndarray) -> Advice | None:
+        """The usual case, for one stream: compiled. None: it is another."""
+        with self.lock:
+            now = self._state
+            alone = not now.waiting or self.lag == 1
+            if (
+                not alone
+                or forecast_S.dtype != np.float64
+                or not forecast_S.flags.carray
+                or forecast_S.shape != (self._n_states,)
+            ):
+                return None
+            number = now.waiting[0].number if now.waiting else now.advised + 1
+            action, step = loop.advise_one(now.rows_NxW[0], number, forecast_S)
+            if action < 0:  # these are no probabilities
+                return None
+            pending = PendingStep(number, Said(forecast_S[None].copy()), _KEPT, step)
+            self._state = State(
+                now.rows_NxW, now.streams, now.given, number, (pending,), now.events, now.changes + 1, now.note
+            )
+        return Advice(self, now.rows_NxW, pending)
 
-        After a switch, what the fallback plays. ``step``: which of those that wait for their outcomes, by default the
-        last that was advised.
-        """
-        acts_in(self.rule, "policy()")
-        mixed, due = self._mixed(step)
-        return mixed if self.rule.of_numbers else astype(mixed, due.forecast.dtype)
+    def _observe_quickly(self, state: int, action: Any) -> bool:
+        """The usual case, for one stream: compiled. Whether it was that."""
+        now = self._state
+        taken = -1 if action is None else action
+        if (
+            len(now.waiting) != 1
+            or type(taken) is not int
+            or not (0 <= state < self._n_states and taken < self._n_actions)
+        ):
+            return False
+        pending = now.waiting[0]
+        if (
+            self._quick is None
+            or isinstance(pending.step, Step)
+            or (action is not None and taken < 0)
+            or pending.dropped_N[0]
+        ):
+            return False
+        rows = now.rows_NxW.copy()
+        if self._quick.observe_one(rows[0], pending.number, pending.step, state, taken):
+            return False  # there is something to tell
+        self._state = State(rows, now.streams, now.given, now.advised, (), now.events, now.changes + 1, now.note)
+        return True
 
-    def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Array:
+    def _number(self, now: State, step: int | None) -> int:
+        """Which step is advised."""
+        waits = [one.number for one in now.waiting]
+        if step is None:
+            return waits[0] if waits and self.lag == 1 else now.advised + 1
+        step = inputs.whole(step, "step")
+        if step != now.advised + 1 and step not in waits:
+            again = f", or one that waits for its outcome ({', '.join(map(str, waits))})" if waits else ""
+            raise ValueError(f"step must be the next, {now.advised + 1}{again}, got {step}")
+        return step
+
+    def _given_up(self, now: State, gone: tuple[PendingStep, ...], number: int) -> tuple[Event, ...]:
+        if not gone:
+            return ()
+        head = self.engine.head.open(now.rows_NxW)
+        return tuple(
+            OutcomeGivenUp(
+                self._name(now, n), one.number - int(head.begun[n]), number - int(head.begun[n]), int(head.episode[n])
+            )
+            for one in gone
+            for n in np.flatnonzero(~one.dropped_N).tolist()
+        )
+
+    def _name(self, now: State, n: int) -> str | int | None:
+        return None if self.is_alone else now.streams[n]
+
+    def _placed(self, error: ValueError) -> ValueError:
+        """A refusal of one entry of several streams, with the stream."""
+        index = getattr(error, "index", ())
+        return error if self.is_alone or not index else ValueError(f"{error} (stream {self._state.streams[index[0]]})")
+
+    def _waiting(self, step: int | None, last: bool) -> PendingStep:
+        """The step of this number that waits for its outcome, by default the last or the oldest."""
+        waiting = self._state.waiting
+        if not waiting:
+            raise ValueError("advise(forecast) must come before this: no step waits for its outcome")
+        if step is None:
+            return waiting[-1 if last else 0]
+        for one in waiting:
+            if one.number == inputs.whole(step, "step"):
+                return one
+        raise ValueError(
+            f"step {step} waits for no outcome; those that do: {', '.join(str(w.number) for w in waiting)}"
+        )
+
+    @property
+    def waiting(self) -> list[int]:
+        """The numbers of the steps that wait for their outcomes, the oldest first."""
+        return [one.number for one in self._state.waiting]
+
+    def advice(self, *, step: int | None = None) -> Advice:
+        """What was advised in a step that waits for its outcome, by default the last."""
+        return Advice(self, self._state.rows_NxW, self._waiting(step, last=True))
+
+    def policy(self, *, step: int | None = None) -> np.ndarray:
+        """The mixed action ``[..., A]`` of a step that waits for its outcome, by default the last that was advised."""
+        return _own(self._waiting(step, last=True).step.policy_NxA, self.is_alone)
+
+    def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Any:
         """An action drawn from ``policy``, as its position.
 
-        An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it
-        (``default_rng(seed)``, a guard made otherwise). What repeats: at the same step, guards made alike draw the same
-        with the same int, as does one that was copied or resumed. Several alike need a seed each, or one Generator.
+        An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it.
+        At the same step, guards made alike draw the same with the same int: several need a seed each, or one Generator.
         """
-        acts_in(self.rule, "act()")
-        mixed, due = self._mixed(step)
-        shape = tuple(mixed.shape[:-1])
+        pending = self._waiting(step, last=True)
+        mixed_NxA = pending.step.policy_NxA
         if isinstance(seed, np.random.Generator):
-            uniforms = seed.random(shape)
+            uniform_N = seed.random(len(mixed_NxA))
         else:
-            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), due.step - 1)
-        if shape == ():
-            return drawn(to_numpy(mixed).tolist(), uniforms)
-        return draw(mixed, namespace(mixed).asarray(uniforms, dtype=mixed.dtype, device=device(mixed)))
+            digests = self._salted.copy()
+            digests.update(b"%d %d" % (inputs.whole(seed, "seed", least=0, most=None), pending.number))
+            digest = digests.digest()
+            if self.is_alone:  # a generator would take longer than all the rest
+                return drawn(mixed_NxA[0].tolist(), (int.from_bytes(digest[:8]) >> 11) / (1 << 53))
+            uniform_N = np.random.default_rng(int.from_bytes(digest)).random(len(mixed_NxA))
+        if self.is_alone:
+            return drawn(mixed_NxA[0].tolist(), uniform_N[0])
+        below_NxA = np.cumsum(mixed_NxA[:, :-1], axis=1)
+        return (uniform_N[:, None] * mixed_NxA.sum(axis=1, keepdims=True) >= below_NxA).sum(axis=1)
 
-    def observe(self, state: Any, action: Any = None, *, step: int | None = None, missing: Array | None = None) -> None:
+    @cached_property
+    def _salted(self) -> Any:
+        """What sets the draws of this guard apart from those of guards made otherwise."""
+        return blake2b(repr(state.settings_of(self.setting, str(self.is_alone))).encode(), digest_size=16)
+
+    def observe(self, outcome: Any, action: Any = None, *, step: int | None = None, missing: Any = None) -> None:
         """What came, and if you like the action that was taken; ``step``: of which, by default the oldest that waits.
 
         States are given by their names (``problems.Names`` has the rule): numbers, where they have no others, or as
         ``problems.Positions``; outcomes that are numbers as they are. An action is what ``act`` gave, its position, or
-        its name as text. Of a batch, None in place of an outcome (or
-        ``missing``, a mask) gives up that stream's, as ``skip`` does; the others go on.
+        its name as text. Of several streams, None in place of an outcome (or ``missing``, a mask) gives up that
+        stream's, as ``skip`` does; the others go on. An outcome of a step that no longer waits is ignored, with an
+        event.
 
-        The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
-        has changed or everything has, ``events`` among it. ``on_event`` is called after that, once for every event
-        even if it raises for one of them: the first error then comes out of here, the others as its cause. After an
-        interrupt in between, ``events`` has those that it was not called with.
+        The step counts as a whole or not at all.
         """
-        with self._lock:
-            at, shape = self._at, self.batch_shape
-            with Naming(shape, at.labels):
-                self._at, fresh = observed(self.rule, shape, at, state, action, step, missing)
-        if fresh:
-            tell(fresh, self.on_event)
+        with self.lock:
+            usual = self._quick is not None and type(outcome) is int and step is missing is None
+            if usual and self._observe_quickly(outcome, action):
+                return
+            now = self._state
+            fresh = self._too_late(now, step)
+            if not fresh:
+                pending = self._waiting(step, last=False)
+                try:
+                    found, mask = self._reading.outcome(self.shape, outcome, missing)
+                    taken = self._reading.action(self.shape, action)
+                except ValueError as error:
+                    raise self._placed(error) from None
+                if pending.dropped_N.any():
+                    mask = pending.dropped_N if mask is None else mask | pending.dropped_N
+                form: Any = self.engine if isinstance(pending.step, Step) else self._form
+                rows, told = form.observe(now.rows_NxW, pending.number, pending.step, found, mask, taken)
+                if pending.dropped_N.any():  # as if it had never been advised in these streams
+                    rows[pending.dropped_N] = now.rows_NxW[pending.dropped_N]
+                name = lambda n: self._name(now, n)  # noqa: E731
+                fresh = events_of(self.engine, rows, told, pending.number, now.advised, name)
+                waiting = tuple(one for one in now.waiting if one is not pending)
+                now = now._replace(rows_NxW=rows, waiting=waiting)
+            self._state = now.changed(events=now.events + fresh)
+        tell(fresh, self.on_event)
+
+    def _too_late(self, now: State, step: int | None) -> tuple[Event, ...]:
+        """What there is to tell of an outcome whose step was advised and no longer waits."""
+        if step is None or inputs.whole(step, "step") in (one.number for one in now.waiting):
+            return ()
+        if step > now.advised:
+            raise ValueError(f"step {step} has not been advised: the last was {now.advised}")
+        head = self.engine.head.open(now.rows_NxW)
+        return tuple(
+            OutcomeIgnored(
+                self._name(now, n), step - int(head.begun[n]), now.advised - int(head.begun[n]), int(head.episode[n])
+            )
+            for n in range(len(now.streams))
+        )
 
     def skip(self, step: int | None = None) -> None:
         """Give up the outcome of a step that waits for it, by default the oldest.
 
-        The certificate adds the span for it. The chance of a false switch stays what it is only if this is decided
+        The certificate adds the span for it. The chance of a false alarm stays what it is only if this is decided
         before anyone could know the outcome: one that is dropped for what it was is not missing but chosen.
         """
-        with self._lock:
-            self._at = skipped(self.rule, self._at, step)
+        with self.lock:
+            now, pending = self._state, self._waiting(step, last=False)
+            waiting = tuple(one for one in now.waiting if one is not pending)
+            self._state = now.changed(rows_NxW=self._skipped(now.rows_NxW, pending), waiting=waiting)
 
-    # Episodes
+    def _skipped(self, rows_NxW: np.ndarray, pending: PendingStep) -> np.ndarray:
+        """The rows without the outcome of this step, but for streams in which it no longer counts."""
+        skipped: np.ndarray = self.engine.skip(rows_NxW)
+        skipped[pending.dropped_N] = rows_NxW[pending.dropped_N]
+        return skipped
+
+    # Episodes and streams
 
     def restart(self, streams: Any = None) -> None:
-        """Open a new episode, for all streams or for some (what they are called, or a mask along the first axis)."""
-        with self._lock:
-            at = self._at
-            mask = streams_of(streams, self.batch_shape, at.labels)
-            refuse_while_waiting(self.rule, at, "restart()")
-            self._at = standing(forgotten(at)._replace(ledger=reopened(self.rule, at.ledger, mask)))
-        LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
+        """Open a new episode, for all streams or for some (what they are called, or a mask): after a retrain, say.
 
-    def _refuse_past_horizon(self, at: GuardMemory) -> None:
-        """Refuse a step of streams whose episode is over."""
-        memory = at.ledger.rule
-        step = namespace(memory.step).asarray(over(at), device=device(memory.step))
-        self.rule.refuse_past_horizon(memory._replace(step=step))
+        Steps that wait for their outcomes no longer count in these streams.
+        """
+        with self.lock:
+            now = self._state
+            chosen_N = self._places(now, streams)
+            waiting = tuple(one._replace(dropped_N=one.dropped_N | chosen_N) for one in now.waiting)
+            waiting = tuple(one for one in waiting if not one.dropped_N.all())
+            advised = now.advised
+            if self.lag == 1 and not waiting:  # a step that was only advised never was
+                advised -= len(now.waiting)
+            lost_N = promises.lost_in_episode(self.setting, self.engine, now.rows_NxW)
+            fresh = self.engine.start(len(now.streams))
+            head, old = self.engine.head.open(fresh), self.engine.head.open(now.rows_NxW)
+            head.episode[:] = old.episode + 1
+            head.begun[:] = advised
+            head.past_steps[:] = old.past_steps + old.observed + old.missed
+            head.past_bound[:] = old.past_bound + lost_N
+            rows = np.where(chosen_N[:, None], fresh, now.rows_NxW)
+            self._state = now.changed(rows_NxW=rows, advised=advised, waiting=waiting)
+        LOG.info("new episode for %d of %d streams", int(chosen_N.sum()), chosen_N.size)
 
-    # Inside
+    def add(self, streams: int | Sequence[str] = 1) -> list[str | int]:
+        """New streams at the end, each before its own first step: how many, or their names.
 
-    def _forecast(self, forecast: Any, shape: tuple[int, ...]) -> Array | Forecast:
-        """What ``advise`` was given, checked."""
-        rule = self.rule
-        if rule.of_numbers:
-            return rule.each.fits(forecast, shape)  # type: ignore[attr-defined]
-        if type(forecast) is not np.ndarray and rule.state_names is not None:
-            forecast = by_name(rule.state_names, forecast)
-        return inputs.probs_of(forecast, rule.n_states, shape=shape)
+        Returns what they are called.
+        """
+        with self.lock:
+            now = self._fleet("add()")
+            if self._named:
+                fresh: list[str | int] = list(inputs.names_of(streams, "add(names)"))
+                inputs.names_of([*now.streams, *fresh], "streams")
+            else:
+                fresh = list(range(now.given, now.given + inputs.whole(streams, "add(n)", least=0)))
+            index_N = np.append(np.arange(len(now.streams)), np.full(len(fresh), -1)).astype(np.int64)
+            called = (*now.streams, *fresh)
+            self._state = state.regrouped(self._form, now, index_N, called, now.given + len(fresh))
+        LOG.info("%d streams added to %d", len(fresh), len(now.streams))
+        return fresh
 
-    def _written(self, at: GuardMemory, told: Callable[[Any], Any]) -> dict[str, Any]:
-        return written(self.rule, at, told)
+    def retire(self, streams: Any) -> list[str | int]:
+        """End some streams, by what they are called or a mask; returns what that was. The others keep their names.
 
-    def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> GuardMemory:
-        return read(self.rule, batch_shape, d, self._at.labels)
+        What was told of the ones that go stays in ``events``; the certificate speaks of those that stay.
+        """
+        with self.lock:
+            now = self._fleet("retire()")
+            gone_N = self._places(now, streams)
+            kept = [name for name, gone in zip(now.streams, gone_N, strict=True) if not gone]
+            self._state = state.regrouped(self._form, now, np.flatnonzero(~gone_N), kept, now.given)
+        LOG.info("%d of %d streams retired", int(gone_N.sum()), len(gone_N))
+        return [name for name, gone in zip(now.streams, gone_N, strict=True) if gone]
 
-    def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
-        return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)
+    def _fleet(self, what: str) -> State:
+        if self.is_alone:
+            raise ValueError(f"{what} needs a guard of several streams: Guard(problem, streams=...)")
+        now = self._state
+        if self.lag == 1:  # a step that was only advised never was
+            return now._replace(waiting=(), advised=now.advised - len(now.waiting))
+        return now
 
-    def _regrouped(self, at: GuardMemory, ledger: Ledger, labels: Labels) -> GuardMemory:
-        refuse_while_waiting(self.rule, at, "add() and retire()")
-        return standing(forgotten(at)._replace(ledger=ledger, labels=labels))
+    def _places(self, now: State, streams: Any) -> np.ndarray:
+        """A mask ``[N]`` of the streams that are called so."""
+        n = len(now.streams)
+        if streams is None:
+            return np.ones(n, dtype=bool)
+        given = arrays.to_numpy(inputs.array_of(streams, "streams"))
+        if given.dtype == bool:
+            if given.shape != (n,):
+                raise ValueError(f"streams is a mask of shape {given.shape}, the guard has {n}")
+            return given
+        listed = np.atleast_1d(given).tolist()
+        unknown = [name for name in listed if name not in now.streams]
+        if unknown:
+            raise ValueError(f"streams must be among {inputs.shown(list(now.streams))}, got {inputs.shown(unknown[0])}")
+        return np.isin(np.array(now.streams), listed)
+
+    # What can be read
 
     @property
-    def _draws(self) -> Draws:
-        if self._drawing.batch_shape != self.batch_shape:
-            self._drawing = Draws(self.rule, self.batch_shape)
-        return self._drawing
+    def streams(self) -> list[str | int]:
+        """What each stream is called: its name, or the number at which it came."""
+        return list(self._state.streams)
 
-    def _mixed(self, step: int | None) -> tuple[Array, Due]:
-        """The mixed action ``[..., A]`` of a step that waits, by default the last, and that step."""
-        at = self._at
-        due = due_of(self.rule, at, step, at.waiting[-1:])
-        return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
+    @property
+    def events(self) -> list[Event]:
+        """Everything that happened so far, in its order."""
+        return list(self._state.events)
+
+    def _head(self, part: str) -> np.ndarray:
+        found: np.ndarray = getattr(self.engine.head.open(self._state.rows_NxW), part)
+        return found
+
+    @property
+    def steps(self) -> Any:
+        """How many steps of its episode are over for each stream: the outcome was observed, or given up."""
+        found_N = (self._head("observed") + self._head("missed")).astype(np.int64)
+        return int(found_N[0]) if self.is_alone else found_N
+
+    @property
+    def episodes(self) -> Any:
+        """How many episodes each stream has opened."""
+        found_N = self._head("episode").astype(np.int64)
+        return int(found_N[0]) if self.is_alone else found_N
+
+    @property
+    def regret(self) -> Any:
+        """The average regret of the mixed policy in this episode, to the best of those that ``against`` names."""
+        total_N = self.engine.worst_lead(self._head("lead_P"))
+        return _plain(total_N / np.maximum(self._head("observed"), 1), self.is_alone)
+
+    @property
+    def realised_regret(self) -> Any:
+        """The average regret of the actions reported to ``observe``, over the steps with one; NaN: none had."""
+        reported_N = self._head("reported")
+        total_N = self.engine.worst_lead(self._head("realised_P"))
+        return _plain(np.where(reported_N > 0, total_N / np.maximum(reported_N, 1), math.nan), self.is_alone)
+
+    @property
+    def switched(self) -> Any:
+        """Which streams have had an alarm in this episode."""
+        found_N = self._head("alarm") > 0
+        return bool(found_N[0]) if self.is_alone else found_N
+
+    @property
+    def evidence(self) -> tuple[Any, float]:
+        """ln of what the bets against the model have grown to, and the threshold for an alarm.
+
+        Infinite once a state came to which the model had given probability 0.
+        """
+        found = _plain(self.engine.evidence(self._state.rows_NxW), self.is_alone)
+        return found, math.log(self.setting.watch.threshold)
+
+    @property
+    def share(self) -> Any:
+        """How much of what is played next is the model's: all of it until an alarm; less after it, or none."""
+        return _plain(self.engine.share(self._state.rows_NxW), self.is_alone)
+
+    @property
+    def certificate(self) -> Certificate | RealisedCertificate:
+        """What is guaranteed over the episodes opened so far, for the stream of which least is.
+
+        Where outcomes are numbers, a ``RealisedCertificate``: by what the bets were charged so far.
+        """
+        return self.certificate_of(self._state.rows_NxW)
+
+    def certificate_of(self, rows_NxW: np.ndarray) -> Certificate | RealisedCertificate:
+        """The same of other rows of the engine."""
+        return promises.certificate_over(self.setting, self.engine, rows_NxW)
+
+    # Saving
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        streams = "one" if self.is_alone else "named" if self._named else "numbered"
+        return state.settings_of(self.setting, streams)
+
+    def dumps(self) -> bytes:
+        """Everything it remembers, as bytes for a file or a row of a database."""
+        return state.dumps(self._state, self._settings)
+
+    def loads(self, data: bytes) -> None:
+        """Take up where ``dumps`` left off, bit for bit, with the streams that there were then.
+
+        Refused, and nothing changed, if the bytes are of a guard with other settings, or were cut short or changed.
+        """
+        with self.lock:
+            self._state = state.loads(data, self._form, self._settings)
+            self._saved = self._state.changes
+
+    def save(self, path: str | Path) -> None:
+        """``dumps`` as a file, written whole or not at all.
+
+        Refused where the file is not the one that was last loaded or saved: another process has gone on from it.
+        """
+        path = Path(path)
+        with self.lock:
+            there = state.changes_in(path)
+            if there is not None and there != self._saved:
+                mine = (
+                    "this guard neither loaded nor saved it"
+                    if self._saved is None
+                    else f"this guard left it at {self._saved}"
+                )
+                raise ValueError(f"{path} holds a guard after {there} changes, and {mine}: load it, or save elsewhere")
+            now = self._state
+            files.replace(path, state.dumps(now, self._settings))
+            self._saved = now.changes
+
+    def load(self, path: str | Path) -> None:
+        """Take up where ``save`` left off; refused, and nothing changed, as by ``loads``."""
+        path = Path(path)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ValueError(f"path must be a file that save(path) wrote: {error}") from None
+        try:
+            self.loads(data)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def __deepcopy__(self, memo: Any) -> "Guard":
+        return copy(self)  # what it remembers is a value; what it calls is not its own
+
+    def __getstate__(self) -> dict[str, Any]:
+        s = self.setting
+        kept = {name: self.__dict__[name] for name in ("on_event", "is_alone", "_named", "_saved", "_state")}
+        return {"made": (s.problem, s.against, s.test, s.fallback, s.response, s.lag), **kept}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        self.setting, self.lock = Setting(*held.pop("made")), RLock()
+        self.engine, self._reading = Engine(self.setting), Reading(self.setting)
+        self.__dict__.update(held)
+        self._choose_form()
+        now = self._state
+        if not isinstance(self._form, Loop) and not all(isinstance(one.step, Step) for one in now.waiting):
+            every_N = np.arange(len(now.streams))  # advised where there was a compiled loop, and here is none
+            waiting = state.regrouped(self.engine, now, every_N, now.streams, now.given).waiting
+            self._state = now._replace(waiting=waiting)
 
 
-def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
-    people = {"delta": DELTA, "temperature": 0.0}
-    settings = given | {name: value for name, value in people.items() if given[name] is None}
-    one = np.ndim(settings["temperature"]) == 0  # else it is refused by the rule
-    laws = one and settings["temperature"] == 0 and not isinstance(problem, Payoff)
-    if given["likelihood"] is None:
-        mixes = given["fallback"] is None or isinstance(given["fallback"], Recovery)
-        settings["likelihood"] = mixes and laws and given["test"] is not False
-    return settings
+def _none(*given: Any) -> bool:
+    return all(one is None for one in given)
 
 
-def _shape_of(batch_shape: Any, labels: Labels | None) -> tuple[int, ...]:
-    if batch_shape is None:
-        return () if labels is None else (len(labels.held_N),)
-    shape = inputs.batch_shape_of(batch_shape)
-    if labels is not None and shape[:1] != (len(labels.held_N),):
-        raise ValueError(f"streams must name the {len(labels.held_N)} along the first axis of batch_shape, got {shape}")
-    return shape
+def _own(values_NxK: np.ndarray, alone: bool) -> np.ndarray:
+    """A copy, which the caller may change; of a single stream without its axis."""
+    return values_NxK[0].copy() if alone else values_NxK.copy()
+
+
+def _plain(values_N: np.ndarray, alone: bool) -> Any:
+    """A float for a single stream."""
+    return float(values_N[0]) if alone else values_N

@@ -38,11 +38,9 @@ from ..abilities import ability
 from ..arrays import (
     Array,
     astype,
-    compiler_installed,
     count_up,
     device,
     first,
-    in_float64,
     last,
     namespace,
     some,
@@ -51,15 +49,13 @@ from ..arrays import (
 )
 from ..certificates.bounds import Bound
 from ..certificates.switching import WayBack
-from ..files import compiled, is_compiled, to_read
-from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, Scene, a_problem, leads, scene_of
-from .budgets import GONE, HOME, Outcome, RegretBudget, trust_after, turned
+from .budgets import Outcome, RegretBudget, trust_after, turned
 from .contract import Policy
-from .experts import LEAST, ExpertHedge
-from .shadow import Shadow, ShadowMemory, run_shadow
+from .experts import ExpertHedge
+from .shadow import Shadow, ShadowMemory
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough to be worth a pass
 _CELLS_ON_DEVICE = 1 << 26  # there a step takes as long for ten thousand rows as for one
@@ -67,28 +63,19 @@ _STEPS = 1 << 10  # of recorded sequences: below, compiling costs more than it s
 
 
 class Row(NamedTuple):
-    """What is remembered of a context; in the memory all have an axis of contexts after those of streams."""
+    """Where the budget stands."""
 
     account: Array  # [..., P], by comparator R_c above its lowest point
     is_safe: Array  # [...], whether the budget is spent: safe play is in force
     safe: Any  # its memory, without meaning where it is not in force
-    seen: Array  # [...], steps in this context
 
 
 class RecoveryMemory(NamedTuple):
     step: Array  # [...], states seen
     shadow: ShadowMemory
-    rows: Row  # [..., C, ...]
+    row: Row
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
     turned_at: Array  # [...], states seen when that last changed, 0 for never
-
-
-class PlayedAfter(NamedTuple):
-    """What was played in recorded sequences after their alarms; before them all of this means nothing."""
-
-    played_AxNxT: np.ndarray
-    share_NxT1: np.ndarray  # how much of it was the base model's, before each state and after the last
-    turned_NxT: np.ndarray  # 1 where the base returned with this state, -1 where it was left again
 
 
 @dataclass(frozen=True)
@@ -101,14 +88,8 @@ class Recovering:
         Of the responses to ``safe``, where that is a law; None: ``problem.anytime_temperature``.
     safe
         A predictor or a policy; None: Hedge over all comparators.
-    contexts, references
-        How many contexts there are, and how many references beside the actions.
-    stakes
-        A problem with the span of all that may come, where payoffs change; the problem itself by default.
     counts_model
         Whether the response to the model is a comparator, too: the last of them. For Hedge as safe play.
-    trust
-        How much of the weight in the mixture the model has at first; by default as much as every other law.
     """
 
     problem: DecisionProblem
@@ -118,11 +99,7 @@ class Recovering:
     share: float
     budget: float
     safe: Predictor | Policy | None
-    contexts: int = 1
-    references: int = 0
-    stakes: DecisionProblem | None = None
     counts_model: bool = False
-    trust: float | None = None
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -161,141 +138,72 @@ class Recovering:
         """Whether it gives mixed actions but no laws, since its safe play is a policy."""
         return not hasattr(self.safe, "predict")
 
-    @property
-    def span(self) -> float:
-        return (self.stakes or self.problem).span
-
     @cached_property
     def hedge(self) -> ExpertHedge:
-        """Hedge over the actions, then the references, then the model if it counts."""
-        return ExpertHedge(self.problem.n_actions + self.references + self.counts_model, self.span)
+        """Hedge over the actions, then the model if it counts."""
+        return ExpertHedge(self.problem.n_actions + self.counts_model, self.problem.span)
 
     @cached_property
     def _budget(self) -> RegretBudget:
-        steps = None if self.horizon is None else self.horizon / self.contexts
-        return RegretBudget(self.span, self.hedge.experts, steps, self.budget)
+        return RegretBudget(self.problem.span, self.hedge.experts, self.horizon, self.budget)
 
     @cached_property
     def _laws(self) -> Shadow:
-        return Shadow(self.problem, self.memories, self.share, self.contexts, self.references, self.trust)
+        return Shadow(self.problem, self.memories, self.share)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RecoveryMemory:
         """The memory before the first state."""
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
         step, no = xp.zeros(shape, dtype=xp.int64, device=where), xp.zeros(shape, dtype=xp.bool, device=where)
-        laws, wide = self._laws.start(shape, like), (*shape, self.contexts)
-        safe = (self.safe or self.hedge).start(wide, like=like)
-        row = Row(
-            xp.zeros((*wide, self._budget.comparators), dtype=laws.weights.dtype, device=where),
-            xp.zeros(wide, dtype=xp.bool, device=where),
-            safe,
-            xp.zeros(wide, dtype=xp.int64, device=where),
-        )
-        return RecoveryMemory(step, laws, row, no, step)
+        laws = self._laws.start(shape, like)
+        account = xp.zeros((*shape, self._budget.comparators), dtype=laws.weights.dtype, device=where)
+        return RecoveryMemory(step, laws, Row(account, no, (self.safe or self.hedge).start(shape, like=like)), no, step)
 
     # A step at a time
 
     def scene(self, memory: RecoveryMemory, probs: Array) -> Scene:
         """The scene of a step for which the base model says ``probs`` and nothing else is known."""
-        return scene_of(self.problem, probs, None, self._temperature(memory.step + 1), self.references)
+        return scene_of(self.problem, probs, self._temperature(memory.step + 1))
 
     def law(self, memory: RecoveryMemory, scene: Scene) -> Array:
         """Its law ``[S, ...]``; while safe play that acts is in force, the mixture's law, which is not played."""
-        return self._law(self._row(memory.rows, scene), self._laws.law(memory.shadow, scene))
+        return self._law(memory.row, self._laws.law(memory.shadow, scene))
 
     def policy(self, memory: RecoveryMemory, scene: Scene) -> Array:
         """What it plays, ``[A, ...]``."""
-        return self._played(self._row(memory.rows, scene), scene, self._laws.law(memory.shadow, scene))
+        return self._played(memory.row, scene, self._laws.law(memory.shadow, scene))
 
     def update(self, memory: RecoveryMemory, scene: Scene, state: Array, late: Array) -> RecoveryMemory:
         """The memory after ``state``; ``late``: the alarm had sounded before, so what it said was played."""
-        return self.advance(memory, scene, state, late)[0]
-
-    def advance(self, memory: RecoveryMemory, scene: Scene, state: Array, late: Array) -> tuple[RecoveryMemory, Array]:
-        """The same, and the mixture's law ``[S, ...]`` before the state."""
         xp = namespace(memory.step)
         if state.shape != memory.step.shape:
             state = xp.broadcast_to(state, memory.step.shape)
-        laws, mixture_S = self._laws.advance(memory.shadow, scene, state, memory.step)
-        rows = memory.rows
+        laws, mixture_S = self._laws.advance(memory.shadow, scene, state)
+        old = memory.row
         if not some(late):  # it only listens
-            seen = rows.seen + 1 if self.contexts == 1 else _one_more(rows.seen, scene.context)
-            rows = Row(rows.account, rows.is_safe, rows.safe, seen)
-            return RecoveryMemory(memory.step + 1, laws, rows, memory.trusted, memory.turned_at), mixture_S
-        old = self._row(rows, scene)
-        paid_P = scene.paid(state)
+            return memory._replace(step=memory.step + 1, shadow=laws)
+        paid_P = scene.earned(state)
         played_A = self._played(old, scene, mixture_S)
-        A = self.problem.n_actions
+        own = total(played_A * paid_P)
         if self.counts_model:
-            paid_P = xp.concat([paid_P, total(scene.base_A * paid_P[:A])[None]])
-        own = total(played_A * paid_P[:A])
-        came = Outcome(paid_P - own, late, old.seen + 1)
+            paid_P = xp.concat([paid_P, total(scene.base_A * paid_P)[None]])
+        came = Outcome(paid_P - own, late, memory.step + 1)
         account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
-        safe = self._safe_after(old, is_safe, state, paid_P)
-        row = Row(last(account), is_safe, safe, old.seen + 1)
-        after = memory._replace(step=memory.step + 1, shadow=laws, rows=self._with_row(rows, scene, row))
-        return trust_after(after, self.share_of_base(after), late, after.step), mixture_S
+        row = Row(last(account), is_safe, self._safe_after(old, is_safe, state, paid_P))
+        after = memory._replace(step=memory.step + 1, shadow=laws, row=row)
+        trusting: RecoveryMemory = trust_after(after, self.share_of_base(after), late, after.step)
+        return trusting
 
     def share_of_base(self, memory: RecoveryMemory) -> Array:
-        """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play.
-
-        With contexts, the mean over them, weighted by how often they came.
-        """
-        weight, is_safe = memory.shadow.weights[..., 0], memory.rows.is_safe
-        xp = namespace(weight)
-        share = xp.where(is_safe, xp.zeros_like(weight), weight)
-        if self.contexts == 1:
-            return share[..., 0]
-        often = in_float64(memory.rows.seen) + 1e-9
-        return xp.sum(share * often, axis=-1) / xp.sum(often, axis=-1)
+        """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play."""
+        weight = memory.shadow.weights[..., 0]
+        return namespace(weight).where(memory.row.is_safe, weight * 0, weight)
 
     def turned(self, memory: RecoveryMemory) -> Array:
         """Which streams ``[...]`` returned to the base with the last token (1), or left it again (-1)."""
         return turned(memory, memory.step)
 
     # Recorded sequences
-
-    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> tuple[RecoveryMemory, np.ndarray]:
-        """The memory after recorded sequences without an alarm, and the mixture's laws ``[S, N, T]`` in them.
-
-        One context, no references, compiled.
-        """
-        T, fresh = states_NxT.shape[1], self.start((len(states_NxT),))
-        laws, mixture_S, _ = self._laws.run(probs_NxTxS, states_NxT)
-        rows = fresh.rows._replace(seen=fresh.rows.seen + T)
-        return fresh._replace(step=fresh.step + T, shadow=laws, rows=rows), mixture_S
-
-    def played_after(self, scene: Scene, states_NxT: np.ndarray, times_N: np.ndarray) -> PlayedAfter | None:
-        """What it plays in recorded sequences once the alarms at ``times_N`` have sounded; compiled.
-
-        None where it must go step by step: with contexts, references or its own safe play, and for few steps.
-        """
-        plain = self.contexts == 1 and not self.references and self.safe is None
-        N, T = states_NxT.shape
-        worth = compiler_installed() and (T >= _STEPS or is_compiled(run_shadow))
-        if not plain or not worth:
-            return None
-        laws, mixture_S, weight_NxT = self._laws.run(last(scene.law_S), states_NxT)
-        paid_PxNxT = scene.paid(states_NxT)
-        if self.counts_model:
-            paid_PxNxT = np.concatenate([paid_PxNxT, total(scene.base_A * paid_PxNxT)[None]])
-        played_AxNxT = np.array(scene.respond(mixture_S))
-        share_NxT1 = np.append(weight_NxT, laws.weights[:, :, 0], axis=1)
-        turned_NxT = np.zeros((N, T), dtype=np.int64)
-        compiled(way_back)(
-            *map(to_read, (paid_PxNxT, scene.base_A)),
-            to_read(times_N, np.int64),
-            self._budget.limits(T),
-            self.counts_model,
-            played_AxNxT,
-            share_NxT1,
-            turned_NxT,
-        )
-        return PlayedAfter(played_AxNxT, share_NxT1, turned_NxT)
-
-    def mixtures(self, probs_NxTxS: Array, states_NxT: Array) -> Array:
-        """The mixture's law before each state of recorded sequences, ``[S, N, T]``: one context, no references."""
-        return self._laws.recorded(probs_NxTxS, states_NxT)
 
     def laws_beside(self, probs: Array, tokens: Array, times: Array) -> Array:
         """Laws ``[..., T, S]``: the base's ``probs`` until the alarm at ``times`` ``[...]``, its own from then on."""
@@ -324,7 +232,7 @@ class Recovering:
         step_T = count_up(tokens_NxT, 1, tokens_NxT.shape[-1] + 1)
         lead_AxNxT = self._leads(tokens_NxT, law_SxNxT, step_T)
         xp, laws = namespace(law_SxNxT), []
-        row = self._row(self.start(tuple(times_N.shape), like=probs_NxTxS).rows, None)
+        row = self.start(tuple(times_N.shape), like=probs_NxTxS).row
         begin, T = int(times_N.min()), tokens_NxT.shape[-1]
         if xp is np:  # up to some step there is no safe play to think of
             quiet, account_PxN = self._budget.until_spent(lead_AxNxT, times_N)
@@ -334,14 +242,14 @@ class Recovering:
         for t in range(begin, T):
             law_S, token = law_SxNxT[..., t], tokens_NxT[:, t]
             lead_A = lead_AxNxT[..., t]
-            before = xp.zeros_like(row.seen) + t
+            before = xp.zeros_like(token) + t
             if some(row.is_safe):
                 law_S = self._law(row, law_S)
                 lead_A = xp.where(row.is_safe, self._leads(token, law_S, before + 1), lead_A)
             laws.append(law_S)
             came = Outcome(lead_A, times_N <= t, before + 1)
             account, is_safe = self._budget.after(first(row.account), row.is_safe, came)
-            row = Row(last(account), is_safe, self._safe_after(row, is_safe, token, None), row.seen)
+            row = Row(last(account), is_safe, self._safe_after(row, is_safe, token, None))
         late_SxNxT = xp.stack(laws, axis=-1)
         law_SxNxT = xp.concat([law_SxNxT[..., : -len(laws)], late_SxNxT], axis=-1)
         return astype(xp.moveaxis(law_SxNxT, 0, -1), probs_NxTxS.dtype)
@@ -355,7 +263,7 @@ class Recovering:
         steps.
         """
         if self.safe is None:
-            return WayBack(self.span, self.hedge.experts, self.horizon, self.budget, self.contexts).after(steps)
+            return WayBack(self.problem.span, self.hedge.experts, self.horizon, self.budget).after(steps)
         if math.isinf(self._safe_bound(1, steps)):
             return None
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
@@ -398,23 +306,6 @@ class Recovering:
         """What every action earned more than the response to a law."""
         return leads(self.problem, token, self.problem.chances(law_S, self._temperature(step)))
 
-    def _row(self, rows: Row, scene: Scene | None) -> Row:
-        """That of the context which each stream is in."""
-        if self.contexts > 1:
-            assert scene is not None
-            row: Row = row_of(rows, scene.context)
-        else:
-            row = each(rows, lambda part: part[_first_of(rows.seen.ndim)])
-        return row
-
-    def _with_row(self, rows: Row, scene: Scene, row: Row) -> Row:
-        if self.contexts > 1:
-            found: Row = with_row(rows, scene.context, row)
-        else:
-            at = row.seen.ndim
-            found = each(row, lambda part: part[(*(slice(None),) * at, None)])
-        return found
-
     def _law(self, row: Row, law_S: Array) -> Array:
         """The mixture's law, or that of safe play where it is in force."""
         if not self.acts and some(row.is_safe):
@@ -432,8 +323,6 @@ class Recovering:
         else:
             weights_P, A = first(self.hedge.policy(row.safe)), self.problem.n_actions
             safe_A = weights_P[:A]
-            if scene.plays_NxA is not None:
-                safe_A = safe_A + total(weights_P[A : A + self.references, None] * scene.plays_NxA)
             if self.counts_model:
                 safe_A = safe_A + weights_P[-1] * scene.base_A
         return namespace(mixed_A).where(row.is_safe, safe_A, mixed_A)
@@ -448,73 +337,3 @@ class Recovering:
             return fresh
         after = self.hedge.update(row.safe, last(paid_P)) if self.safe is None else self.safe.update(row.safe, state)
         return choose(row.is_safe & is_safe, after, fresh)
-
-
-def _one_more(seen_C: Array, context: Any) -> Array:
-    return with_row(seen_C, context, row_of(seen_C, context) + 1)
-
-
-def _first_of(axes: int) -> tuple[Any, ...]:
-    """The index that takes the first entry along the last of this many axes."""
-    return (*(slice(None),) * (axes - 1), 0)
-
-
-def way_back(paid_PxNxT, base_AxNxT, times_N, limit_T, counts_model, played_AxNxT, share_NxT1, turned_NxT):  # type: ignore[no-untyped-def]
-    """Compiled: the mixture and safe play in turn, as ``Recovering.advance`` goes from step to step after an alarm.
-
-    ``played`` is what the mixture plays, ``share`` what the base weighs in it: both are written over where safe play is
-    in force. Safe play is Hedge over actions, and over the model if it counts (``experts.py``).
-    """
-    (P, N, T), A = paid_PxNxT.shape, played_AxNxT.shape[0]
-    account_P, lead_P, weight_P, ahead_P = np.zeros(P), np.zeros(P), np.zeros(P), np.zeros(P)
-    for n in range(N):
-        account_P[:] = 0.0
-        is_safe, trusted, gap = False, False, 0.0
-        for t in range(times_N[n], T):
-            rate = math.log(P) / gap if gap > LEAST else math.log(P)
-            if is_safe:
-                whole = 0.0
-                for p in range(P):
-                    weight_P[p] = math.exp(lead_P[p] * rate)  # the best of them leads by nothing
-                    whole += weight_P[p]
-                for p in range(P):
-                    weight_P[p] /= whole
-                for a in range(A):
-                    played_AxNxT[a, n, t] = weight_P[a]
-                    if counts_model:
-                        played_AxNxT[a, n, t] += weight_P[P - 1] * base_AxNxT[a, n, t]
-                share_NxT1[n, t] = 0.0
-            own = 0.0
-            for a in range(A):
-                own += played_AxNxT[a, n, t] * paid_PxNxT[a, n, t]
-            worst = 0.0
-            for p in range(P):
-                account_P[p] = max(account_P[p] + paid_PxNxT[p, n, t] - own, 0.0)
-                worst = max(worst, account_P[p])
-            stays = worst > limit_T[t] / 2 if is_safe else worst >= limit_T[t]
-            if is_safe and stays:
-                mixed, best, mass, before = 0.0, -np.inf, 0.0, 0.0
-                for p in range(P):
-                    mixed += weight_P[p] * paid_PxNxT[p, n, t]
-                    ahead_P[p] = lead_P[p] + paid_PxNxT[p, n, t]
-                    best = max(best, ahead_P[p])
-                rise = best
-                if gap > LEAST and P > 1:
-                    for p in range(P):
-                        mass += math.exp((ahead_P[p] - best) * rate)
-                        before += math.exp(lead_P[p] * rate)
-                    rise += (math.log(mass / P) - math.log(before / P)) / rate
-                gap += max(rise - mixed, 0.0)
-                for p in range(P):
-                    lead_P[p] = ahead_P[p] - best
-            else:
-                gap = 0.0
-                lead_P[:] = 0.0
-            is_safe = stays
-            share = 0.0 if is_safe else share_NxT1[n, t + 1]
-            trusts = share > HOME or (trusted and share > GONE)
-            if trusts != trusted:
-                turned_NxT[n, t] = 1 if trusts else -1
-            trusted = trusts
-        if is_safe:
-            share_NxT1[n, T] = 0.0

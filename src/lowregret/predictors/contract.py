@@ -91,7 +91,7 @@ def a_predictor(predictor: Any, n_states: Any = "...") -> Any:
         if hasattr(predictor, "predict_proba"):
             raise ValueError(
                 f"predictor must be a Predictor of the states so far, got {name}, a classifier of rows: "
-                "GuardedClassifier(model, problem, horizon) guards it, or give its probabilities to a Guard"
+                "GuardedClassifier(model, Guard(problem)) guards it, or give its probabilities to a Guard"
             )
         raise ValueError(
             f"predictor must be a Predictor, got {name}: wrap a function of the history as "

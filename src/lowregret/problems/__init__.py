@@ -5,12 +5,11 @@ from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff, as_lines, lines_told
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
-from .scene import Known, Scene, action_utilities, each_step, leads, scene_of, widest
+from .scene import Scene, action_utilities, each_step, leads, scene_of
 
 __all__ = [
     "DecisionProblem",
     "Gains",
-    "Known",
     "Names",
     "Payoff",
     "Positions",
@@ -38,6 +37,5 @@ __all__ = [
     "scene_of",
     "stakes_in",
     "trading",
-    "widest",
     "with_first",
 ]

@@ -61,6 +61,7 @@ class DecisionProblem:
         self.actions = _names(actions, matrix.shape[0], "actions")
         self.states = _names(states, matrix.shape[1], "states")
         self._scale, self._shift = 1.0, 0.0
+        self.is_changing = False  # whether every step states its own payoffs
 
     @classmethod
     def from_payoffs(
@@ -100,6 +101,36 @@ class DecisionProblem:
         problem = cls(utility, actions, states)
         problem._scale, problem._shift = scale, shift
         return problem
+
+    def changing(self, low: float | None = None, high: float | None = None) -> "DecisionProblem":
+        """A problem whose payoffs each step states, between ``low`` and ``high``: by default the range of these.
+
+        ``guard.advise(payoffs=...)`` then takes a matrix in these units, and bounds hold for every such sequence.
+
+        >>> DecisionProblem.from_payoffs([[0, 3], [2, 1]]).changing(0, 4).widest.span
+        2.0
+        """
+        payoffs = self.in_payoffs(self.utility)
+        low = self._shift - self._scale if low is None else low
+        high = self._shift + self._scale if high is None else high
+        problem = type(self).from_payoffs(payoffs, self.actions, self.states, low=low, high=high)
+        problem.is_changing = True
+        return problem
+
+    @cached_property
+    def widest(self) -> "DecisionProblem":
+        """A problem with the largest span and contrast that payoffs within the range of this one can have.
+
+        Charges and bounds depend on the number of actions, the span and the contrast alone: what holds of it holds of
+        every sequence of payoffs in the range.
+        """
+        matrix = np.zeros_like(self.utility)
+        if self.n_actions > 1 and self._scale:
+            matrix[0], matrix[1] = -1.0, 1.0
+            matrix[0, 0], matrix[1, 0] = 1.0, -1.0
+        wide = DecisionProblem(matrix, self.actions, self.states)
+        wide._scale, wide._shift = self._scale, self._shift
+        return wide
 
     @property
     def n_actions(self) -> int:
@@ -241,7 +272,15 @@ class DecisionProblem:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return self.utility.shape, self.utility.tobytes(), self.actions, self.states, self._scale, self._shift
+        return (
+            self.utility.shape,
+            self.utility.tobytes(),
+            self.actions,
+            self.states,
+            self._scale,
+            self._shift,
+            self.is_changing,
+        )
 
     def __repr__(self) -> str:
         return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"

@@ -5,7 +5,7 @@ import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class Payoff:
     high: float
     knots: Any = field(default=None, kw_only=True)
     outcomes: Any = field(default=(-math.inf, math.inf), kw_only=True)
+    is_changing: bool = field(default=False, kw_only=True, repr=False)  # ``changing`` makes one
 
     def __post_init__(self) -> None:
         inputs.function(self.fn, "fn", "an action and an array of outcomes")
@@ -187,6 +188,12 @@ class Payoff:
         c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
         return c / (np.asarray(step, dtype=np.float64) + 1) ** 0.5
 
+    def changing(self, low: float | None = None, high: float | None = None) -> "Payoff":
+        """A payoff that each step restates, as another ``Payoff`` between ``low`` and ``high``: by default its own."""
+        return replace(
+            self, low=self.low if low is None else low, high=self.high if high is None else high, is_changing=True
+        )
+
     def restated(self, other: Any) -> "Payoff":
         """Payoffs of one step, given as a ``Payoff`` with these actions, on the scale that this one declares."""
         if not isinstance(other, Payoff) or other.actions != self.actions or other.outcomes != self.outcomes:
@@ -198,12 +205,12 @@ class Payoff:
                 f"payoffs must lie in the declared range, {self.low:.6g} to {self.high:.6g}, got {other.low:.6g} to "
                 f"{other.high:.6g}"
             )
-        return replace(other, low=self.low, high=self.high)
+        return replace(other, low=self.low, high=self.high, is_changing=False)
 
     @property
     def widest(self) -> "Payoff":
         """One with the largest span and contrast that payoffs within the range of this one can have."""
-        return replace(self, knots=None)
+        return replace(self, knots=None, is_changing=False)
 
     def outcomes_of(self, values: Any, name: str = "outcomes", shape: tuple[int, ...] | None = None) -> np.ndarray:
         """Finite numbers within the range of outcomes, in NumPy and float64; of a shape, if one is asked for."""
@@ -231,7 +238,7 @@ class Payoff:
     @cached_property
     def _key(self) -> tuple[object, ...]:
         knots = None if self.knots is None else self.knots.tobytes()
-        return self.actions, self.fn, self.low, self.high, knots, self.outcomes
+        return self.actions, self.fn, self.low, self.high, knots, self.outcomes, self.is_changing
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(read_only(state))
@@ -346,44 +353,18 @@ def _range(outcomes: Any) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-class Gains:
-    """What comparators (the actions, then other mixed actions) gain over a mixed action ``[A, ...]`` at any outcomes.
+class Gains(NamedTuple):
+    """What mixed actions that differ by ``over_NxExA`` gain at any outcomes."""
 
-    Parameters
-    ----------
-    plays_NxA
-        ``[N, A, ...]``, what the others play.
-    actions
-        False: the others alone.
-    scale
-        ``[...]``, how much of it counts.
-    """
+    payoff: Payoff
+    over_NxExA: np.ndarray
 
-    def __init__(
-        self,
-        payoff: Payoff,
-        mixed_A: np.ndarray,
-        plays_NxA: np.ndarray | None = None,
-        actions: bool = True,
-        scale: np.ndarray | None = None,
-    ) -> None:
-        self.payoff, self._mixed_A, self._plays_NxA = payoff, mixed_A, plays_NxA
-        self._actions, self._scale = actions, scale
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """At points ``[..., n]``: ``[P, ..., n]``."""
-        return self._over(self.payoff.utilities(points))
+    def at(self, points_NxM: np.ndarray) -> np.ndarray:
+        """``[N, E, M]``."""
+        found: np.ndarray = self.over_NxExA @ np.moveaxis(self.payoff.utilities(points_NxM), 0, 1)
+        return found
 
     def at_knots(self) -> np.ndarray:
-        """At the payoff's knots: ``[P, ..., M]``."""
-        earned_AxM = self.payoff.knot_utilities
-        return self._over(earned_AxM.reshape(len(earned_AxM), *(1,) * (self._mixed_A.ndim - 1), -1))
-
-    def _over(self, earned_A: np.ndarray) -> np.ndarray:
-        """How much more each is paid, given what the actions are paid: ``[A, ..., n]``."""
-        own = (self._mixed_A[..., None] * earned_A).sum(axis=0)
-        rows = [earned_A - own] if self._actions else []
-        if self._plays_NxA is not None:
-            rows.append((self._plays_NxA[..., None] * earned_A).sum(axis=1) - own)
-        gain_P = rows[0] if len(rows) == 1 else np.concatenate(rows)
-        return gain_P if self._scale is None else gain_P * self._scale[..., None]
+        """``[N, E, M]``, at the knots."""
+        found: np.ndarray = self.over_NxExA @ self.payoff.knot_utilities
+        return found

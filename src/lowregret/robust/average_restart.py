@@ -52,7 +52,8 @@ class AverageRestart(Predictor, Policy):
         What each copy runs, with horizon ``extra_window``; Theorem 4.2's by default. The TV bound is the sum over
         copies, so ``ExactTest(problem, extra_window, delta=delta / horizon)`` keeps it at delta.
 
-    >>> from lowregret import ExactTest, Markov, matching
+    >>> from lowregret import Markov, matching
+    >>> from lowregret.rules import ExactTest
     >>> alternator = Markov([[0.2, 0.8], [0.8, 0.2]], window=1)
     >>> rule = ExactTest(matching(), horizon=64, delta=0.01 / 1000)
     >>> safe = AverageRestart(alternator, matching(), 1, 64, horizon=1000, rule=rule)
@@ -92,7 +93,7 @@ class AverageRestart(Predictor, Policy):
         if rule is None:  # Theorem 4.2's threshold, 8 ln T + 8 (alpha + 1) ln D under the root
             union = math.log(horizon) / math.log(extra) if extra > 1 else 0.0
             return RegretGap(self.problem, extra, alpha + union)
-        if not isinstance(rule, ResponseRule) or rule.knows is not None:
+        if not isinstance(rule, ResponseRule):
             raise ValueError(f"rule must be a rule such as ExactTest, got {type(rule).__name__}")
         if alpha != 1:
             raise ValueError("alpha only builds the default rule: set the TV bound in the rule itself")

@@ -9,10 +9,8 @@ from ..arrays import Array, beside
 from ..certificates import Certificate
 from ..policies import Recovery, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
-from ..problems import DecisionProblem, Payoff, same_problem
-from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
-
-_TELL_THE_RULE = "give them to the rule itself, an ExactTest"
+from ..problems import DecisionProblem, same_problem
+from ..rules import ExactTest, Rule, RuleMemory, VRegret
 
 
 class RobustMemory(NamedTuple):
@@ -25,7 +23,8 @@ class RobustMemory(NamedTuple):
 class Robust(Predictor):
     """``base`` until ``rule`` trips, the rule's fallback from then on; a predictor like any other.
 
-    >>> from lowregret import ExactTest, matching
+    >>> from lowregret import matching
+    >>> from lowregret.rules import ExactTest
     >>> from lowregret.predictors import Scheduled
     >>> mistaken = Scheduled([[0.9, 0.1]])
     >>> safe = Robust(mistaken, ExactTest(matching(), horizon=100))
@@ -39,11 +38,6 @@ class Robust(Predictor):
     def __post_init__(self) -> None:
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
-        if self.rule.untested:
-            raise ValueError(
-                "test=False plays a mixture from the first step on, and a robust predictor is its base model "
-                "until an alarm: a Guard takes it, or lr.Mixture([model, ...]) is one"
-            )
         if self.rule.problem is None:
             has_states(self.base, self.rule.n_states, f"rule {type(self.rule).__name__}")
         else:
@@ -54,15 +48,6 @@ class Robust(Predictor):
             raise ValueError(
                 "temperature must be above 0 for a robust predictor: its laws are answered at random, and those of a "
                 "fallback that is answered by its best response may lose every step; a Guard takes 0"
-            )
-        if self.rule.knows is not None:
-            raise ValueError(
-                f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it"
-            )
-        if self.rule.lag > 1:
-            raise ValueError(
-                f"rule is for outcomes that come {self.rule.lag} steps late, and a predictor sees every token before "
-                "the next: a Guard waits for them"
             )
         if self.rule.fallback_acts:
             raise ValueError(
@@ -171,29 +156,15 @@ def robustify(
     return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
 
 
-def rule_for(
-    problem: DecisionProblem | Payoff | None,
-    horizon: int | None,
-    rule: Rule | None,
-    knows: Knows | None = None,
-    **settings: Any,
-) -> Rule:
-    """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything.
-
-    ``settings`` are those of the default rule by name; None for those that nobody gave.
-    """
+def rule_for(problem: DecisionProblem | None, horizon: int | None, rule: Rule | None, **settings: Any) -> Rule:
+    """The rule itself if it fits, else the default one with these ``settings``; None for those that nobody gave."""
     given = {name: value for name, value in settings.items() if value is not None}
-    if rule is not None and knows is not None:
-        raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
-    if rule is None and problem is None:
-        for name in given.keys() - {"delta", "fallback", "temperature"}:
-            raise ValueError(f"{name} needs a problem, got None: nobody acts")
+    if problem is None and rule is None:
         if "temperature" in given:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
         return VRegret(horizon, **given)  # type: ignore[arg-type]
     if rule is None:
-        told = {name: value for name, value in (knows or Knows(payoffs="fixed"))._asdict().items() if value is not None}
-        return ExactTest(problem, horizon, **told, **given)  # type: ignore[arg-type]
+        return ExactTest(problem, horizon, **given)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
     if given:
@@ -202,7 +173,7 @@ def rule_for(
     if rule.problem != problem:
         if rule.problem is None:
             raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
-        same_problem("rule was made for another problem", rule.problem, problem)  # type: ignore[arg-type]
+        same_problem("rule was made for another problem", rule.problem, problem)
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
     return rule

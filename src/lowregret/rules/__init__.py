@@ -1,17 +1,14 @@
 """When to stop trusting (Algorithms 1 and 3): one class a theorem, and compiled kernels beside them."""
 
 from .bets import Suspicion, Wealth
-from .contract import Knows, Moment, Rule, RuleMemory, names_of, spliced
-from .exact import ExactTest, warm_up
-from .late import Late, late_rule
+from .contract import Moment, Rule, RuleMemory, spliced
+from .exact import ExactTest
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
-    "Knows",
-    "Late",
     "Moment",
     "RegretGap",
     "RegretRate",
@@ -21,8 +18,5 @@ __all__ = [
     "Suspicion",
     "VRegret",
     "Wealth",
-    "late_rule",
-    "names_of",
     "spliced",
-    "warm_up",
 ]

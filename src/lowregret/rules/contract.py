@@ -26,10 +26,9 @@ from ..arrays import (
     to_numpy,
 )
 from ..certificates import Certificate
-from ..forecasts import NumberScene
-from ..policies import PlaysReference, Policy, Recovering, Recovery
+from ..policies import Policy, Recovering, Recovery
 from ..predictors import Predictor, asked_sequence, said_by, vouched
-from ..problems import DecisionProblem, Known, Names, Scene, each_step
+from ..problems import DecisionProblem, each_step
 
 # What a rule sees of a step and what it remembers (Algorithm 1), and what follows a trip.
 
@@ -41,14 +40,6 @@ class RuleMemory(NamedTuple):
     statistics: Any
 
 
-class Knows(NamedTuple):
-    """What a rule can be told before the state, besides the base model's law."""
-
-    references: tuple[str, ...] = ()  # their names
-    contexts: int | None = None  # how many there are
-    payoffs: str = "scaled"  # "scaled": the problem's own, times a scale; "change": any within the range it declares
-
-
 class Moment(NamedTuple):
     """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
 
@@ -56,8 +47,7 @@ class Moment(NamedTuple):
     fallback_A1: Array  # the answer to the fallback, likewise (None: not asked)
     probs_S: Array  # the base model's law
     token: Array  # what came
-    known: Any = None  # what else was known before it, by rules that are told (a Scene)
-    mixture_S: Array | None = None  # the law of the mixture in the shadow, where somebody bets on it
+    known: Any = None  # all that was known before it, a Scene: the exact test's
 
 
 def spliced(late: Array, fallback: Array, base: Array) -> Array:
@@ -73,15 +63,6 @@ def steps_so_far(memory: RuleMemory) -> Array:
     """Steps so far as floating-point numbers, at least 1: evidence can be asked for before the first token."""
     xp = namespace(memory.step)
     return in_float64(xp.clip(memory.step, 1, None))
-
-
-def names_of(references: Any) -> tuple[str, ...]:
-    """The names of references, each once."""
-    if isinstance(references, str) or not isinstance(references, (tuple, list)):
-        raise ValueError(f"references must be a tuple of names, got {inputs.shown(references)}")
-    if not all(isinstance(name, str) for name in references) or len(set(references)) < len(references):
-        raise ValueError(f"references must be names, each once, got {inputs.shown(references)}")
-    return tuple(references)
 
 
 # What a rule falls back on, in play (Algorithm 1): predictors, policies, and those that are told of the base.
@@ -115,7 +96,7 @@ def in_play(
     """The fallback itself, or what that recipe makes for this problem and horizon."""
     made_for = ability(fallback, "made_for")
     made = fallback if made_for is None else made_for(problem, horizon, temperature)
-    follows = isinstance(made, (Recovering, PlaysReference))
+    follows = isinstance(made, Recovering)
     acts = made.acts if follows else not hasattr(made, "predict") and isinstance(made, Policy)
     width = problem.n_actions if acts and problem is not None else n_states
     return InPlay(made, follows, acts, width, vouched(made))
@@ -141,21 +122,12 @@ class Rule(ABC):
     temperature: float | None
     fallback: Predictor | Policy | Recovery
 
-    lag = 1  # how late outcomes may come; ``Late`` has more
-    of_numbers = False  # whether outcomes are numbers, and not states
-    untested = False  # whether the fallback is played from the first step on, without a test
-
     # What a rule must say of itself.
 
     @property
     @abstractmethod
     def n_states(self) -> int:
         """How many states it watches."""
-
-    @property
-    def state_names(self) -> Names | None:
-        """Which state a value means; None: states have no names, or outcomes are numbers."""
-        return None if self.problem is None or self.of_numbers else self.problem.state_names
 
     @property
     def cells(self) -> int:
@@ -183,12 +155,8 @@ class Rule(ABC):
         """How many fixed answers regret is measured against."""
 
     @abstractmethod
-    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array) -> Array:
         """What each of them earned more in a step than the given answer, ``[n_comparators, ...]``, unchecked."""
-
-    def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
-        """Of which action a comparator speaks, or of which reference; and in which context."""
-        return index, None, None
 
     def worst_lead(self, lead: Array) -> Array:
         """The regret ``[...]`` of sums of leads ``[..., n_comparators]``."""
@@ -202,34 +170,6 @@ class Rule(ABC):
     @abstractmethod
     def certificate(self) -> Certificate:
         """What a predictor robustified by this rule guarantees."""
-
-    @property
-    def knows(self) -> Knows | None:
-        """What else it can be told before the state than the base model's law; None: nothing."""
-        return None
-
-    # Outcomes that come late: steps that are ``lag`` apart make a class, and an ordinary rule is one class.
-
-    @property
-    def each(self) -> "Rule":
-        """The rule of one class."""
-        return self
-
-    def of(self, memory: RuleMemory, place: int) -> RuleMemory:
-        """What a class remembers: ``each`` goes on from there."""
-        return memory
-
-    def opened(self, memory: RuleMemory, place: int) -> RuleMemory:
-        """The memory in which this class knows of the alarm, as a step of it is about to be advised."""
-        return memory
-
-    def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
-        """The memory after one more outcome, which made this of its class."""
-        return part
-
-    def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
-        """The memory after an outcome of this class was given up: nothing is learnt, but dates are one earlier."""
-        return memory
 
     # The three hooks that make a rule.
 
@@ -301,7 +241,7 @@ class Rule(ABC):
         self.refuse_past_horizon(memory)
         return self.advance(memory, self.look(memory, probs), token)
 
-    def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
+    def look(self, memory: RuleMemory, probs: Array) -> Moment:
         """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out."""
         return self.moment(probs, self.fallback_answer(memory, probs), None, memory.step + 1)
 
@@ -309,7 +249,7 @@ class Rule(ABC):
         """What the fallback says beside ``probs``: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
         return self.in_play.answer(memory.fallback, tuple(probs.shape[:-1]))
 
-    def law(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
+    def law(self, memory: RuleMemory, probs: Array) -> Array:
         """The law in force: the base's, ``probs``, until the trip, the fallback's from then on (if it states one)."""
         if self.fallback_acts:
             return copied(probs)
@@ -325,20 +265,20 @@ class Rule(ABC):
         step, wide = memory.step + 1, token
         if token.shape != step.shape:
             wide = namespace(token).broadcast_to(token, step.shape)
-        fallback, moment = self._fallback_after(memory, moment, wide)
+        fallback = self._fallback_after(memory, moment, wide)
         statistics, alarm = self.judge(memory.statistics, step, moment._replace(token=token))
         if self.pointless:
             alarm = alarm & False
         newly = (memory.tripped_at == 0) & alarm
         return RuleMemory(fallback, step, memory.tripped_at + step * newly, statistics)
 
-    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
-        """The fallback's memory after the token, and the moment with what it had to say."""
-        return self.in_play.fallback.update(memory.fallback, token), moment
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
+        """The fallback's memory after the token."""
+        return self.in_play.fallback.update(memory.fallback, token)
 
     def tripped(self, memory: RuleMemory) -> Array:
-        """Which streams play the fallback, ``[...]``: those that have switched to it, or all without a test."""
-        return memory.tripped_at >= 0 if self.untested else memory.tripped_at > 0
+        """Which streams play the fallback, ``[...]``: those that have switched to it."""
+        return memory.tripped_at > 0
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""
@@ -421,10 +361,6 @@ class Rule(ABC):
         if bool(over.any()):
             which = "" if over.ndim == 0 else f" for {int(over.sum())} of {to_numpy(over).size} streams"
             raise ValueError(
-                f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart())"
-                + (
-                    ""
-                    if self.problem is None
-                    else ", or give none: Guard(problem), or a rule with horizon=None and a delta"
-                )
+                f"the horizon of {self.horizon} steps is over{which}: start anew"
+                + ("" if self.problem is None else ", or take a rule with horizon=None and a delta")
             )

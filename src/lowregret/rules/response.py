@@ -8,10 +8,9 @@ from typing import Any
 from .. import inputs
 from ..arrays import Array, astype, detached, first, in_float64, mix, pick
 from ..certificates import Certificate, certify
-from ..forecasts import NumberScene
-from ..policies import Incumbent, Policy, Recovery
+from ..policies import Policy, Recovery
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, Scene, a_problem, leads, same_problem
+from ..problems import DecisionProblem, a_problem, leads, same_problem
 from .contract import Moment, Rule
 
 UNKNOWN_HORIZON = (
@@ -44,7 +43,7 @@ class ResponseRule(Rule):
     fallback: Predictor | Policy | Recovery = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        self._refuse_problem()
+        a_problem(self.problem)
         keep = partial(object.__setattr__, self)
         keep("horizon", inputs.horizon_or_none(self.horizon))
         if self.temperature is not None:
@@ -54,9 +53,6 @@ class ResponseRule(Rule):
         if self.fallback is None:
             keep("fallback", self._usual_fallback())
         self._refuse_misfit(self.horizon)
-
-    def _refuse_problem(self) -> None:
-        a_problem(self.problem)
 
     def _temperature_of(self, temperature: Any) -> float:
         return inputs.positive(temperature, "temperature")
@@ -86,7 +82,7 @@ class ResponseRule(Rule):
     def n_comparators(self) -> int:
         return self.problem.n_actions
 
-    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array) -> Array:
         return leads(self.problem, token, answer_A1)
 
     def gains(self, moment: Moment) -> tuple[Array, Array]:
@@ -116,9 +112,6 @@ class ResponseRule(Rule):
                     f"{type(self).__name__} does not tell it: use an ExactTest, or a fallback such as PolyaUrn"
                 )
             return
-        if isinstance(self.fallback, Incumbent):
-            one = f"references=({self.fallback.name!r},)"
-            raise ValueError(f"fallback {self.fallback} needs a guard that is told what it says: Guard(..., {one})")
         if not self.fallback_acts:
             same_states(self.fallback, self.problem)
         name = type(self.fallback).__name__

@@ -29,9 +29,7 @@ from ..arrays import (
     total,
 )
 from ..certificates import AnyProblemCertificate, certify_any_problem
-from ..forecasts import NumberScene
 from ..predictors import PolyaUrn
-from ..problems import Scene
 from ..tips import unit_numbers
 from . import kernels
 from .contract import Moment, Rule, RuleMemory, steps_so_far, zeros
@@ -81,7 +79,7 @@ class VRegret(Rule):
         if self.horizon is None:
             raise ValueError(
                 "horizon must be a whole number >= 1 for VRegret, got None: its tips and the temperature it certifies "
-                "follow it; for a run without an end restart() a Guard(None, horizon) whenever its horizon is over"
+                "follow it"
             )
         horizon = inputs.whole(self.horizon, "horizon")
         delta = inputs.probability(1 / max(horizon, 2) if self.delta is None else self.delta, "delta")
@@ -133,7 +131,7 @@ class VRegret(Rule):
     def n_comparators(self) -> int:
         return 2 * len(self.tips)
 
-    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array) -> Array:
         """The V-regret of one forecast, not divided by steps, on every tip for sides +1 and then -1: ``[2 N, ...]``."""
         xp, tips_N = namespace(answer_A1), self._column(answer_A1)
         centred_N = astype(token, answer_A1.dtype) - tips_N

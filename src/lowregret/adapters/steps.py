@@ -1,0 +1,113 @@
+"""The steps of a guard that rows are asked for: labels come in order, or by the id that a row was asked with."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..guard import Advice, Guard
+from ..guard.events import LOG
+
+KEPT = 100  # ids of steps that no longer wait: a label that comes too late, or twice, is known for one
+SIDE = ("context", "references", "scale", "payoffs")  # what ``Guard.advise`` takes beside a forecast
+Id = str | int
+
+
+class Answers(NamedTuple):
+    """What the guard says of N rows."""
+
+    policy_NxA: np.ndarray
+    action_N: np.ndarray
+    probs_NxS: np.ndarray  # the forecast that is acted on
+
+
+def ask(guard: Guard, said: dict[str, Any], ids: Any = None) -> Answers:
+    """The answers to N rows; ``said``: the arguments of ``advise``, each with a first axis of N.
+
+    With ids each row is a step of its own, which waits for its label and keeps its answer until then. Without, a single
+    row is what ``advise`` takes it for: the step that waits, advised anew, or with a lag the next one. Several rows, or
+    one while others wait by their ids, are only looked at, each as if it came next: no step is taken.
+    """
+    n = len(said["forecast"])
+    with guard.lock:
+        if ids is not None:
+            found = _take(guard, said, ids_of(ids, n))
+        elif n == 1 and not set(guard.waiting) & set(_known(guard).values()):
+            found = [guard.advise(**_row(said, 0))]
+        else:
+            advice = guard.fork(n).advise(**said)
+            return Answers(advice.policy, advice.action, advice.law)
+    return Answers(*(np.array([getattr(one, part) for one in found]) for part in ("policy", "action", "law")))
+
+
+def _take(guard: Guard, said: dict[str, Any], ids: list[Id]) -> list[Advice]:
+    """The advice of the steps with these ids, of which those that do not wait yet are taken now."""
+    known = _known(guard)
+    held = [step for step in guard.waiting if step in known.values()]
+    fresh = [one for one in ids if known.get(one) not in held]
+    if len(fresh) > guard.lag:
+        raise ValueError(f"{len(fresh)} rows cannot wait for their labels at once where lag is {guard.lag}")
+    if len(ids) > 1:
+        guard.fork(len(ids)).advise(**said)  # what is refused is refused before any step is taken
+    for row, one in enumerate(ids):
+        if one in fresh:
+            anew = guard.lag > 1 or not held  # else it is another step, for which that is given up
+            known.pop(one, None)
+            known[one] = guard.advise(**_row(said, row), step=None if anew else held[0] + 1).step
+    kept = {"episode": guard.episodes, "ids": list(known.items())[-guard.lag - KEPT :]}
+    guard.note = {**(guard.note or {}), "steps": kept}
+    return [guard.advice(step=known[one]) for one in ids]
+
+
+def waiting(guard: Guard, ids: Any = None, n: int = 1) -> list[int]:
+    """The numbers of the n steps that wait longest; or of those with these ids, whether they wait or no longer do.
+
+    It is 0 where a step was asked in an episode before: what was played then is not judged in this one.
+    """
+    if ids is None:
+        if n > len(guard.waiting):
+            raise ValueError(f"{n} labels came, and {len(guard.waiting)} rows wait for one: ask of each row before")
+        return guard.waiting[:n]
+    known = _known(guard)
+    for one in (named := ids_of(ids, n)):
+        if one not in known:
+            wait = [name for name, step in known.items() if step in guard.waiting]
+            raise ValueError(f"id {one!r} was not asked, or long ago; those that wait: {inputs.shown(wait)}")
+        if known[one] == 0:
+            LOG.info("the label of id %r is ignored: it was asked in an episode before", one)
+    return [known[one] for one in named]
+
+
+def _known(guard: Guard) -> dict[Id, int]:
+    """The steps of ids: of those that wait, and of the last that no longer do.
+
+    Without a lag a new episode uses the number of a step that was only advised anew.
+    """
+    kept = (guard.note or {}).get("steps", {"episode": 1, "ids": ()})
+    return {one: step if kept["episode"] == guard.episodes else 0 for one, step in kept["ids"]}
+
+
+def _row(said: dict[str, Any], row: int) -> dict[str, Any]:
+    """The arguments of ``advise`` for one of the rows."""
+    parts = {name: part[row] for name, part in said.items() if name != "references"}
+    if "references" in said:
+        parts["references"] = {name: probs_NxS[row] for name, probs_NxS in said["references"].items()}
+    return parts
+
+
+def one_each(given: Any, n: int, name: str) -> Any:
+    """What was given beside n rows, one for each; where there is one row, it may be given as it is."""
+    listed = given if np.ndim(given) else [given]
+    if len(listed) != n:
+        raise ValueError(f"{name} must be one for each row, {n} of them, got {inputs.shown(given)}")
+    return listed
+
+
+def ids_of(given: Any, n: int) -> list[Id]:
+    """One id for each of n rows: a list of texts or whole numbers, or the id itself where there is one row."""
+    listed = given.tolist() if isinstance(given, (np.ndarray, np.integer)) else given
+    ids = list(listed) if isinstance(listed, (list, tuple, range)) else [listed]
+    if not all(isinstance(one, (str, int)) for one in ids) or not len(ids) == n == len(set(ids)):
+        wants = f"a text or a whole number for each row, {n} of them and all different"
+        raise ValueError(f"id must be {wants}, got {inputs.shown(given)}")
+    return ids

@@ -1,0 +1,290 @@
+"""The exact test: bets against the model at its own odds. If the model is right they are fair, and rarely grow rich.
+
+A bettor on comparator c at rate lambda_k wins exp(lambda_k x_c(outcome)) in a step, x_c what c gains over the response
+to the forecast, and is charged the mean of that under the forecast, at least 1. A little more capital m(c, k, j) joins
+at every step j, so that breaks are found however late they come:
+
+    W_{c,k,t} = (W_{c,k,t-1} + m(c,k,t)) exp(lambda_k x_{c,t}(outcome)) / charge_{c,k,t},
+    E_t = sum of all W_t + the capital that has not joined yet:   P(some E_t >= 1/delta) <= delta, by Ville.
+
+Where best responses answer distributions and the fallback has a mixture of forecasts, half of the capital bets on that
+mixture: its likelihood ratio against the model needs no charge. It counts only while acting on the mixture earned more:
+with G the sum of what it earned more since that was lowest, V the sum of squares and a the steps since then,
+
+    heard:  G > 0  and  G^2 >= V (ln(1 + t / a) + 2).
+
+Bets on actions are then charged by their pair: let a comparator gain between -l and h over the best response. Whatever
+the distribution to which that is best, the mean of exp(rate gain) is at most that of the one on -l and h with mean 0.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+
+import numpy as np
+
+from .. import inputs
+from ..certificates.every_start import Prior, joint_prior
+from .fallbacks import Recovery
+from .layout import Shapes, Views
+from .responses import TIE
+from .step import Came, Step
+
+MOST = 1e300  # no wealth is kept beyond: an alarm was raised long before
+LEAST_DELTA = 1e-250  # so that it was
+LARGEST_TABLE = 1 << 16  # of factors that are worth keeping
+TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
+
+
+class Suspect(NamedTuple):
+    """What speaks most against the model."""
+
+    place: int | None  # which comparator; None: the mixture
+    rate: float | None
+    since: int  # about which step of the episode the model broke
+    gain: float | None = None  # what acting on the mixture earned more per step
+
+
+Alarmed = Callable[[Any], Any]  # which streams [N] have had their alarm, if this is the level of the class
+
+
+class Watch(Protocol):
+    """A test at work in one setting; ``memory`` has views of what it remembers, ``[N, ...]``."""
+
+    threshold: float  # an alarm is raised where the mean level of all classes reaches it
+
+    def shapes(self) -> Shapes: ...
+    def start(self, memory: Views) -> None: ...
+    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+        """The level ``[N]`` after the outcome of a step, the ``number_N``-th of its episode; ``alarmed`` of it."""
+
+    def suspect(self, memory: Views, n: int) -> Suspect: ...
+
+
+@runtime_checkable
+class Test(Protocol):
+    """When to stop acting on a model."""
+
+    @property
+    def horizon(self) -> int | None: ...
+    @property
+    def delta(self) -> float: ...
+    def watch(self, setting: Any) -> Watch: ...
+    def usual_fallback(self) -> Any:
+        """What is played after its alarm where nobody says."""
+
+
+@final
+@dataclass(frozen=True)
+class NoTest:
+    """No test and no alarm: the fallback is played from the first step on. It promises regret, not an unchanged model.
+
+    Parameters
+    ----------
+    horizon
+        For how many steps regret is promised; None: for any number.
+    """
+
+    horizon: int | None = None
+    delta: float = field(init=False, default=1.0, repr=False)
+
+    def __post_init__(self) -> None:
+        inputs.keep(self, horizon=inputs.horizon_or_none(self.horizon))
+
+    def watch(self, setting: Any) -> "Watch":
+        return Unwatched()
+
+    def usual_fallback(self) -> Recovery:
+        return Recovery(trust=0.9)
+
+
+class Unwatched:
+    """No test, at work."""
+
+    threshold = math.inf
+
+    def shapes(self) -> Shapes:
+        return {}
+
+    def start(self, memory: Views) -> None: ...
+
+    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+        return 1.0
+
+    def suspect(self, memory: Views, n: int) -> Suspect:
+        raise NotImplementedError
+
+
+@final
+@dataclass(frozen=True)
+class ExactTest:
+    """Bets against the model that, if it is right, ever grow to 1/delta with a chance of at most delta.
+
+    Parameters
+    ----------
+    delta
+        How likely it may be that a model which is right is ever left, in an episode.
+    horizon
+        For how many steps regret is promised; None: for any number. The promise about false alarms has no end.
+
+    >>> ExactTest(delta=0.01)
+    ExactTest(delta=0.01, horizon=None)
+    """
+
+    delta: float = 0.05
+    horizon: int | None = None
+
+    def __post_init__(self) -> None:
+        inputs.keep(self, delta=inputs.probability(self.delta, "delta"), horizon=inputs.horizon_or_none(self.horizon))
+        if self.delta < LEAST_DELTA:
+            raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {self.delta:g}")
+
+    def watch(self, setting: Any) -> "Bets":
+        return Bets(self, setting)
+
+    def usual_fallback(self) -> Recovery:
+        return Recovery()
+
+
+def prior_of(setting: Any) -> Prior:
+    """How the capital of one class is shared among comparators, rates and starts."""
+    delta, rounds, eta = setting.class_delta, setting.rounds, setting.temperature
+    share = 0.5 if setting.has_second_bettor else 1.0
+    made = (delta, eta, TOP, setting.n_comparators, share)
+    if rounds is None:
+        return joint_prior(setting.payoff_range, None, *made, opening=0.5 if eta == 0 else 0.0)
+    prior = joint_prior(setting.payoff_range, -(-rounds // setting.n_contexts), *made)
+    return replace(prior, horizon=rounds)  # any context may have all the steps
+
+
+class Bets:
+    """All bettors, at work in one setting."""
+
+    def __init__(self, test: ExactTest, setting: Any) -> None:
+        xp = self.xp = setting.xp
+        self.setting, self.prior, self.second = setting, prior_of(setting), setting.has_second_bettor
+        self.threshold, self.is_number = 1 / setting.class_delta, setting.outcomes.n_states == 0
+        order = np.argsort(self.prior.rates_K)
+        self.rates_K = xp.asarray(self.prior.rates_K[order])
+        self.first_K = xp.asarray(self.prior.weights_K(1)[order])
+        self.later_K = xp.asarray(self.prior.weights_K(2)[order])
+        self.most, self.none, weight = xp.asarray(MOST), xp.asarray(0.0), self.prior.second_weight
+        self.second_first, self.second_later = float(weight(np.array(1.0))), float(weight(np.array(2.0)))
+        self.factor_AxSxAxK = self._table() if self.second and setting.has_fixed_payoffs else None
+
+    def shapes(self) -> Shapes:
+        P = self.setting.n_comparators
+        each = P, len(self.rates_K)
+        found: Shapes = {"wealth_PxK": each, "clock_P": (P,), "unspent": (), "actors": ()}
+        if self.second:
+            return found | dict.fromkeys(("second", "second_unspent", "rise", "spread", "age", "drift", "lowest"), ())
+        return found | {"richest_PxK": each, "since_PxK": each} | ({"charges_PxK": each} if self.is_number else {})
+
+    def start(self, memory: Views) -> None:
+        memory.actors[:] = memory.unspent[:] = self.prior.share
+        if self.second:
+            memory.second_unspent[:] = 1 - self.prior.share
+
+    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+        xp, at_NxE = self.xp, step.at_NxE
+        awake = slice(None) if at_NxE is None else (xp.arange(at_NxE.shape[0])[:, None], at_NxE)
+        memory.clock_P[awake] += 1
+        clock_NxEx1 = memory.clock_P[awake][..., None]
+        joins_NxExK = xp.where(clock_NxEx1 == 1, self.first_K, self.later_K * self._later(clock_NxEx1))
+        if self.factor_AxSxAxK is not None and step.scale_N is None:
+            played_NxE = xp.argmax(step.plays_NxExA, axis=-1)
+            factor_NxExK = self.factor_AxSxAxK[step.advised_N[:, None], came.state_N[:, None], played_NxE]
+        else:
+            excess_NxExK = self._excess(step, came)
+            factor_NxExK = xp.exp(came.gained_NxE[..., None] * self.rates_K) / (1 + excess_NxExK)
+        grown_NxExK = (memory.wealth_PxK[awake] + joins_NxExK) * factor_NxExK
+        memory.wealth_PxK[awake] = xp.minimum(grown_NxExK, self.most)
+        # Infinite once a state came that the model had excluded: then there is no odd at which it would still bet.
+        left_N = xp.maximum(memory.unspent - joins_NxExK.sum((-2, -1)), self.none)
+        unspent_N = xp.where(came.chance_N > 0, left_N, math.inf)
+        memory.unspent[:] = unspent_N
+        level_N = memory.wealth_PxK.sum((-2, -1)) + unspent_N
+        memory.actors[:] = level_N
+        if self.second:
+            return level_N + self._bet_on_mixture(memory, step, came, number_N)
+        newer = joins_NxExK > memory.richest_PxK[awake] * (1 + TIE)
+        memory.since_PxK[awake] = xp.where(newer, number_N[:, None, None], memory.since_PxK[awake])
+        richest_NxExK = xp.where(newer, joins_NxExK, memory.richest_PxK[awake]) * factor_NxExK
+        memory.richest_PxK[awake] = xp.minimum(richest_NxExK, self.most)
+        if self.is_number:  # until an alarm they bound the regret, and nothing else does
+            memory.charges_PxK[awake] += xp.log1p(excess_NxExK) * ~alarmed(level_N)[:, None, None]
+        return level_N
+
+    def _later(self, clock: Any) -> Any:
+        """What joins at a step after the first, in units of what joins at the second."""
+        return 6 / (clock * (clock + 1)) if self.prior.horizon is None else clock <= self.prior.horizon
+
+    def _excess(self, step: Step, came: Came) -> Any:
+        """By how much the mean of what a bet wins is above 1, if it is: ``[N, E, K]``."""
+        xp = self.xp
+        over_NxExA = step.plays_NxExA - step.model_NxA[:, None]
+        if step.scale_N is not None:
+            over_NxExA = over_NxExA * step.scale_N[:, None, None]
+        weights_NxM, gain_NxExM, own_weight = self.setting.outcomes.cells(step, over_NxExA)
+        if self.second:
+            return self._excess_at_ends(gain_NxExM)
+        excess = came.gained_NxE[..., None] * 0 * self.rates_K
+        for m in range(weights_NxM.shape[1]):
+            excess = excess + weights_NxM[:, m, None, None] * xp.expm1(gain_NxExM[:, :, m, None] * self.rates_K)
+        if own_weight:
+            excess = excess + own_weight * xp.expm1(came.gained_NxE[..., None] * self.rates_K)
+        return xp.maximum(excess, self.none)
+
+    def _excess_at_ends(self, gain_NxExM: Any) -> Any:
+        """The same if all that is known of the mean gain is that it is at most 0: at the least gain and the most."""
+        xp, rates_K = self.xp, self.rates_K
+        low_NxE, high_NxE = -xp.min(gain_NxExM, axis=-1), xp.max(gain_NxExM, axis=-1)
+        both_NxE = (low_NxE > 0) & (high_NxE > 0)
+        low, high = (low_NxE * both_NxE)[..., None], (high_NxE * both_NxE)[..., None]
+        wide = low + high + ~both_NxE[..., None]
+        return xp.maximum((high / wide) * xp.expm1(-low * rates_K) + (low / wide) * xp.expm1(high * rates_K), self.none)
+
+    def _table(self) -> Any:
+        """What multiplies the wealth of a bettor on an action, by the action advised and the state; None: too large."""
+        xp, utility_AxS = self.xp, self.setting.outcomes.payoffs
+        A, S = utility_AxS.shape
+        if A * S * A * len(self.rates_K) > LARGEST_TABLE:
+            return None
+        gain_AxAxS = utility_AxS[None] - utility_AxS[:, None]
+        charge_AxAxK = 1 + self._excess_at_ends(gain_AxAxS)
+        won_AxSxAxK = xp.exp(xp.moveaxis(gain_AxAxS, 2, 1)[..., None] * self.rates_K)
+        return won_AxSxAxK / charge_AxAxK[:, None]
+
+    def _bet_on_mixture(self, memory: Views, step: Step, came: Came, number_N: Any) -> Any:
+        """What the second bettor has as far as it is heard, ``[N]``."""
+        xp, t_N = self.xp, step.clock_N + 1
+        likely_N = step.mixture_NxS[xp.arange(t_N.shape[0]), came.state_N]
+        odds_N = likely_N / xp.where(came.chance_N > 0, came.chance_N, likely_N)
+        joins_N = xp.where(t_N == 1, self.second_first, self.second_later * self._later(t_N))
+        memory.second[:] = xp.minimum((memory.second + joins_N) * odds_N, self.most)
+        memory.second_unspent[:] = xp.maximum(memory.second_unspent - joins_N, self.none)
+        gained_N = ((step.mixed_NxA - step.model_NxA) * came.paid_NxA).sum(-1)
+        rise_N = memory.rise + gained_N
+        above_N = rise_N > TIE
+        memory.rise[:] = rise_N * above_N
+        memory.spread[:] = (memory.spread + gained_N * gained_N) * above_N
+        memory.age[:] = (memory.age + 1) * above_N
+        drift_N = memory.drift + xp.log(odds_N)
+        above = drift_N > TIE
+        memory.drift[:] = drift_N * above
+        memory.lowest[:] = xp.where(above, memory.lowest, number_N)
+        heard_N = rise_N * rise_N >= memory.spread * (xp.log(1 + t_N / (memory.age + ~above_N)) + 2)
+        return (above_N & heard_N) * (memory.second + memory.second_unspent)
+
+    def suspect(self, memory: Views, n: int) -> Suspect:
+        """The richest bettor of a stream; where those on comparators alone have less than 1/delta, the mixture."""
+        wealth = memory.wealth_PxK[n].reshape(-1)  # the first of those that are the richest but for rounding
+        place, k = divmod(int(((wealth >= wealth.max() * (1 - TIE)) * 1).argmax()), len(self.rates_K))
+        rate = float(self.rates_K[k])
+        if not self.second:
+            return Suspect(place, rate, int(memory.since_PxK[n, place, k]))
+        since = int(memory.lowest[n] + (memory.drift[n] > 0))
+        if memory.actors[n] < self.threshold and memory.age[n] > 0:
+            return Suspect(None, None, since, float(memory.rise[n] / memory.age[n]))
+        return Suspect(place, rate, since)

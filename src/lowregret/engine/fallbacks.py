@@ -1,0 +1,412 @@
+"""What is played after an alarm: the way back to the model, a reference as it is, or a policy of one's own.
+
+**Recovery.** Let R_c(t) be what comparator c (the model's response is one too) has earned more than what was played
+since the alarm, J the span, b = budget J sqrt(T), or budget J sqrt(t) where the horizon is unknown, and
+D(t) = max_c [ R_c(t) - min_{s<=t} R_c(s) ].
+
+* While the mixture is played, D < b before each of its steps (D <= b/2 right after a return), and a step adds at most J
+  to any R_c - min R_c: so D(t) < b + J then, and at the step that ends it.
+* It is left at the first t with D(t) >= b. Safe play begins there *afresh*: over its first n steps, whatever comes,
+  R_c(t + n) - R_c(t) <= F(n) for every c. The mixture is played again once D <= b/2.
+* After n steps: if the mixture is played, R_c <= R_c - min R_c < b + J. If safe play is, let t be its *last* entry:
+  R_c(n) <= R_c(t) + F(n - t), and R_c(t) <= R_c(t) - min R_c < b + J, since min R_c <= R_c(0) = 0. What happened in
+  earlier entries does not matter: D has seen all that was played in them.
+
+Hence **R_c(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
+Where b grows with t, take that of step n. With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play
+of its own; their bounds add up, and the sum of C concave bounds is largest where all are equally long.
+
+For numbers there are no states for urns to count, so no mixture: ``Recovery`` is Hedge over the comparators and the
+model from the alarm on, in which the model returns as far as it earns more.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+
+import numpy as np
+
+from .. import inputs
+from ..certificates.bounds import Bound
+from ..certificates.switching import WayBack
+from ..policies.contract import Policy
+from ..predictors import Predictor, said_by, same_states
+from ..problems import same_problem
+from .layout import Shapes, Views
+from .mixture import Mixture
+from .step import Came, Step
+
+TIE = 1e-9  # of the budget: sums that reach it but for rounding have reached it
+LEAST = 1e-12  # of utility: a smaller gap is rounding, and the rate that it asks for would decide by that
+HOME, GONE = 0.5, 0.25  # the model's share above which it has returned, and below which it is dropped again
+
+
+After = Callable[[Any, int, float | None], Bound | None]
+
+
+class Play(Protocol):
+    """A fallback at work in one setting; ``memory`` has views of what it remembers, ``[N, ...]``."""
+
+    name: str  # by which a certificate calls it
+    takes_scale: bool  # it learns from what was earned, not from the states
+    mixes: bool  # its forecast is a mixture that contains the model's, on which a test may bet
+    counts_model: bool  # it bounds what is lost to the model, too
+
+    def shapes(self) -> Shapes: ...
+    def start(self, memory: Views) -> None: ...
+    def prepare(self, memory: Views, step: Step) -> Step:
+        """The step with what the fallback plays in ``policy_NxA``, and what it believes."""
+
+    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None: ...
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        """How much of what it plays next is the model's, ``[N]``."""
+
+    @property
+    def regret_after(self) -> After:
+        """Of a problem, a number of steps and a temperature: what it loses at most in the last n of them, if known."""
+
+
+@runtime_checkable
+class Fallback(Protocol):
+    """What to play after an alarm."""
+
+    def play(self, setting: Any) -> Play: ...
+
+
+@final
+@dataclass(frozen=True)
+class Recovery:
+    """The way back: a mixture of forecasts that contains the model's, on a budget of regret, and safe play behind it.
+
+    Forecasts run beside the model's from the first step: urns that forget, urns for each action that the model advises,
+    references. After an alarm the response to their mixture is played; once that has lost more than the budget, Hedge
+    over the comparators and the model, until half of it is won back.
+
+    Parameters
+    ----------
+    memories
+        Of the urns: about how many states each remembers.
+    share
+        The share of all weight that is spread evenly each step, so that the mixture can follow changes.
+    budget
+        What the mixture may lose to any one comparator, in units of span * sqrt(horizon).
+    trust
+        The model's weight in the mixture at first; by default that of every other forecast.
+    """
+
+    memories: tuple[float, ...] = (20, 200)
+    share: float = 0.003
+    budget: float = 0.5
+    trust: float | None = None
+
+    def __post_init__(self) -> None:
+        memories = tuple(self.memories) if isinstance(self.memories, (tuple, list)) else ()
+        if not memories or any(inputs.positive(m, "memories") <= 1 for m in memories):
+            raise ValueError(f"memories must be a tuple of numbers above 1, got {inputs.shown(self.memories)}")
+        inputs.keep(
+            self,
+            memories=tuple(inputs.positive(m, "memories") for m in memories),
+            share=inputs.probability(self.share, "share"),
+            budget=inputs.positive(self.budget, "budget"),
+            trust=None if self.trust is None else inputs.probability(self.trust, "trust"),
+        )
+
+    def play(self, setting: Any) -> Play:
+        return MixtureThenHedge(self, setting) if setting.outcomes.n_states else HedgeAlone(setting)
+
+
+class Hedge:
+    """AdaHedge over the comparators that are awake and the model, for each context: a rate that its gaps set."""
+
+    def __init__(self, setting: Any) -> None:
+        self.xp, self.setting, self.experts = setting.xp, setting, setting.n_awake + 1
+
+    def shapes(self) -> Shapes:
+        C = self.setting.n_contexts
+        return {"lead_CxX": (C, self.experts), "gap_C": (C,)}
+
+    def _rate(self, gap_N: Any) -> Any:
+        """ln X / gap, and of any size where there is no gap yet: all were paid the same."""
+        return math.log(self.experts) / self.xp.where(gap_N > LEAST, gap_N, 1.0)
+
+    def weights(self, lead_NxX: Any, gap_N: Any) -> Any:
+        scores = self.xp.exp(lead_NxX * self._rate(gap_N)[:, None])  # the best of them leads by nothing
+        return scores / scores.sum(-1, keepdims=True)
+
+    def plays(self, memory: Views, step: Step) -> Any:
+        weights_NxX = self.weights(memory.lead_CxX[step.here], memory.gap_C[step.here])
+        return (weights_NxX[:, None, :-1] @ step.plays_NxExA)[:, 0] + weights_NxX[:, -1:] * step.model_NxA
+
+    def update(self, memory: Views, step: Step, paid_NxX: Any, goes_on_N: Any, afresh_N: Any) -> None:
+        """After all were paid: it ``goes_on``, begins ``afresh``, or neither."""
+        xp, lead_NxX, gap_N = self.xp, memory.lead_CxX[step.here], memory.gap_C[step.here]
+        ahead_NxX = lead_NxX + paid_NxX
+        best_N = xp.max(ahead_NxX, axis=-1)
+        mixed_N = (self.weights(lead_NxX, gap_N) * paid_NxX).sum(-1)
+        soft_N = self._soft_max(ahead_NxX, gap_N) - self._soft_max(lead_NxX, gap_N)
+        opened_N = soft_N - mixed_N
+        kept_N = ~(goes_on_N | afresh_N)
+        after_NxX = (ahead_NxX - best_N[:, None]) * goes_on_N[:, None] + lead_NxX * kept_N[:, None]
+        memory.lead_CxX[step.here] = after_NxX
+        memory.gap_C[step.here] = gap_N * ~afresh_N + opened_N * (opened_N > 0) * goes_on_N
+
+    def _soft_max(self, lead_NxX: Any, gap_N: Any) -> Any:
+        xp, rate_N = self.xp, self._rate(gap_N)
+        best_N = xp.max(lead_NxX, axis=-1)
+        below_N = xp.log(xp.mean(xp.exp((lead_NxX - best_N[:, None]) * rate_N[:, None]), axis=-1)) / rate_N
+        return xp.where(gap_N > LEAST, best_N + below_N, best_N)
+
+    def paid(self, step: Step, came: Came) -> Any:
+        """What each expert earned, ``[N, X]``."""
+        model_Nx1 = came.model_N[:, None]
+        return self.xp.concat([came.gained_NxE + model_Nx1, model_Nx1], axis=1)
+
+
+def averaged(share_NxC: Any, seen_NxC: Any) -> Any:
+    """The mean over contexts, weighted by how often they came."""
+    often_NxC = seen_NxC + 1e-9
+    return (share_NxC * often_NxC).sum(-1) / often_NxC.sum(-1)
+
+
+def trusts(memory: Views, share_N: Any, in_force_N: Any) -> None:
+    """Whether the model has returned since the alarm, and was not dropped again."""
+    memory.trusted[:] = in_force_N & ((share_N > HOME) | ((memory.trusted > 0) & (share_N > GONE)))
+
+
+class MixtureThenHedge:
+    """``Recovery`` for states."""
+
+    name, mixes, takes_scale, counts_model = "Recovery", True, True, True
+
+    def __init__(self, made: Recovery, setting: Any) -> None:
+        self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
+        self.mixture = Mixture(setting, made.memories, made.share, made.trust)
+        span, steps = setting.payoff_range.span, setting.rounds
+        self.limit = math.inf if span == 0 else made.budget * span
+        if steps is not None:
+            self.limit *= math.sqrt(steps / setting.n_contexts)
+        self.regret_after = partial(_lost_by, WayBack(span, self.hedge.experts, steps, made.budget, setting.n_contexts))
+
+    def shapes(self) -> Shapes:
+        C = self.setting.n_contexts
+        own: Shapes = {"account_CxX": (C, self.hedge.experts), "is_safe_C": (C,), "trusted": ()}
+        return self.mixture.shapes() | self.hedge.shapes() | own
+
+    def start(self, memory: Views) -> None:
+        self.mixture.start(memory)
+
+    def prepare(self, memory: Views, step: Step) -> Step:
+        mixture_NxS, parts_NxLxS = self.mixture.forecasts(memory, step)
+        mixed_NxA = self.setting.respond(mixture_NxS, step)
+        is_safe_N = memory.is_safe_C[step.here] > 0
+        policy_NxA = mixed_NxA
+        if is_safe_N.any():
+            policy_NxA = self.xp.where(is_safe_N[:, None], self.hedge.plays(memory, step), mixed_NxA)
+        return step._replace(
+            mixture_NxS=mixture_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=mixed_NxA, policy_NxA=policy_NxA
+        )
+
+    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
+        self.mixture.update(memory, step, came)
+        if not step.in_force_N.any():
+            return
+        xp, late_N = self.xp, step.in_force_N
+        paid_NxX = self.hedge.paid(step, came)
+        own_N = (step.policy_NxA * came.paid_NxA).sum(-1)
+        account_NxX = memory.account_CxX[step.here] + paid_NxX - own_N[:, None]
+        account_NxX = account_NxX * (account_NxX > 0) * late_N[:, None]
+        worst_N = xp.max(account_NxX, axis=-1)
+        limit = self.limit if self.setting.rounds is not None else self.limit * (step.seen_N + 1) ** 0.5
+        was_N = memory.is_safe_C[step.here] > 0
+        is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
+        self.hedge.update(memory, step, paid_NxX, was_N & is_safe_N, ~(was_N & is_safe_N))
+        memory.account_CxX[step.here] = account_NxX
+        memory.is_safe_C[step.here] = xp.astype(is_safe_N, account_NxX.dtype)
+        trusts(memory, self.share(memory, seen_NxC), late_N)
+
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        return averaged(memory.weights_CxL[..., 0] * (memory.is_safe_C == 0), seen_NxC)
+
+
+class HedgeAlone:
+    """``Recovery`` for numbers: Hedge from the alarm on."""
+
+    name, mixes, takes_scale, counts_model = "Hedge over all of them and the model", False, True, True
+
+    def __init__(self, setting: Any) -> None:
+        self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
+        self.regret_after = partial(
+            _lost_by, SafePlay(setting.payoff_range.span, self.hedge.experts, setting.n_contexts)
+        )
+
+    def shapes(self) -> Shapes:
+        return self.hedge.shapes() | {"trusted": ()}
+
+    def start(self, memory: Views) -> None: ...
+
+    def prepare(self, memory: Views, step: Step) -> Step:
+        return step._replace(policy_NxA=self.hedge.plays(memory, step))
+
+    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
+        late_N = step.in_force_N
+        if late_N.any():
+            self.hedge.update(memory, step, self.hedge.paid(step, came), late_N, late_N & False)
+            trusts(memory, self.share(memory, seen_NxC), late_N)
+
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        n, C, X = memory.lead_CxX.shape
+        weights = self.hedge.weights(memory.lead_CxX.reshape(n * C, X), memory.gap_C.reshape(n * C))
+        return averaged(weights[:, -1].reshape(n, C), seen_NxC)
+
+
+@final
+@dataclass(frozen=True)
+class UseReference:
+    """After an alarm, what the reference of this name says is acted on, for good.
+
+    >>> UseReference("today's model").name
+    "today's model"
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        inputs.names_of([self.name], "name")
+
+    def play(self, setting: Any) -> Play:
+        if self.name not in setting.references:
+            raise ValueError(
+                f"UseReference({self.name!r}) needs that reference: against=Actions() + References({self.name!r}), "
+                f"got references {setting.references}"
+            )
+        return FollowReference(self.name, setting)
+
+
+class FollowReference:
+    """``UseReference`` at work."""
+
+    mixes, takes_scale, counts_model = False, True, False
+
+    def __init__(self, name: str, setting: Any) -> None:
+        self.name, self.setting, self.at = name, setting, setting.references.index(name)
+        # Nothing is lost to itself; what is lost to others is not known.
+        self.regret_after = partial(_lost_by, SafePlay(0.0, 1) if setting.n_comparators == 1 else None)
+
+    def shapes(self) -> Shapes:
+        return {}
+
+    def start(self, memory: Views) -> None: ...
+
+    def prepare(self, memory: Views, step: Step) -> Step:
+        followed = step.references_NxQxS[:, self.at] if self.setting.outcomes.n_states else None
+        return step._replace(policy_NxA=step.answers_NxQxA[:, self.at], mixture_NxS=followed)
+
+    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None: ...
+
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        return seen_NxC[:, 0] * 0.0
+
+
+class FollowLearner:
+    """A policy, or a predictor that a quantal response answers, which learns from the states: begun with the first."""
+
+    mixes, takes_scale, counts_model = False, False, False
+
+    def __init__(self, learner: Policy | Predictor, setting: Any) -> None:
+        self.learner, self.setting = learner, setting
+        self.name = type(learner).__name__
+        self.acts = isinstance(learner, Policy)
+        if not setting.has_fixed_payoffs:
+            raise ValueError(
+                f"fallback {self.name} learns from states under fixed payoffs, and here payoffs change or outcomes are "
+                "numbers: Recovery() fits these"
+            )
+        if not self.acts:
+            same_states(learner, setting.problem)
+            if setting.temperature == 0:
+                raise ValueError(
+                    f"fallback {self.name} is a distribution that learns, and the best response to it may lose every "
+                    "step: take response=QuantalResponse(), Recovery(), or a policy such as AdaHedge"
+                )
+        made_for, lasts = getattr(learner, "problem", setting.problem), getattr(learner, "horizon", None)
+        same_problem(f"fallback {self.name} was made for another problem", made_for, setting.problem)
+        if lasts is not None and (setting.rounds is None or setting.rounds > lasts):
+            steps = "an unknown number of" if setting.rounds is None else setting.rounds
+            raise ValueError(f"fallback {self.name} was made for {lasts} steps, the test may run for {steps} steps")
+        # What it says itself of every action; what is lost to references, or in contexts, is not known.
+        plain = not setting.references and setting.n_contexts == 1
+        self.regret_after = (
+            getattr(learner, "regret_after", partial(_lost_by, None)) if plain else partial(_lost_by, None)
+        )
+        fresh = learner.start((1,))
+        self.shape_of = [leaf.shape[1:] for leaf in leaves_of(fresh)]
+        after = learner.update(fresh, np.zeros(1, dtype=np.int64))
+        if [leaf.shape[1:] for leaf in leaves_of(after)] != self.shape_of:
+            raise ValueError(f"fallback {self.name} keeps a memory that grows with the past: take one such as PolyaUrn")
+
+    def shapes(self) -> Shapes:
+        return {f"leaf_{i}": shape for i, shape in enumerate(self.shape_of)}
+
+    def start(self, memory: Views) -> None:
+        self._write(memory, self.learner.start((len(memory.leaf_0),)))
+
+    def prepare(self, memory: Views, step: Step) -> Step:
+        held = self._read(memory)
+        if self.acts:
+            played_NxA = self._checked(self.learner.policy(held), self.setting.outcomes.n_actions, step)  # type: ignore[union-attr]
+            return step._replace(policy_NxA=played_NxA, mixture_NxS=step.forecast)
+        believed_NxS = self._checked(self.learner.predict(held), self.setting.outcomes.n_states, step)  # type: ignore[union-attr]
+        return step._replace(mixture_NxS=believed_NxS, policy_NxA=self.setting.respond(believed_NxS, step))
+
+    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
+        self._write(memory, self.learner.update(self._read(memory), came.state_N))
+
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        return seen_NxC[:, 0] * 0.0
+
+    def _checked(self, laws: Any, width: int, step: Step) -> np.ndarray:
+        return np.asarray(said_by(self.learner, laws, width, (len(step.model_NxA),)), dtype=np.float64)
+
+    def _read(self, memory: Views) -> Any:
+        fresh = self.learner.start((len(memory.leaf_0),))
+        held = [getattr(memory, f"leaf_{i}").astype(leaf.dtype) for i, leaf in enumerate(leaves_of(fresh))]
+        return with_leaves(fresh, held)
+
+    def _write(self, memory: Views, held: Any) -> None:
+        for i, leaf in enumerate(leaves_of(held)):
+            getattr(memory, f"leaf_{i}")[...] = leaf
+
+
+class SafePlay(NamedTuple):
+    """What Hedge over so many experts loses at most, in each of so many contexts."""
+
+    span: float
+    experts: int
+    contexts: int = 1
+
+    def after(self, steps: int) -> Bound:
+        return self._lost
+
+    def _lost(self, left_N: Any) -> Any:
+        each_N = np.asarray(left_N) / self.contexts
+        root_N = 1 + np.sqrt(1 + each_N * math.log(self.experts))
+        return self.contexts * self.span * np.minimum(each_N, root_N)
+
+
+def _lost_by(back: WayBack | SafePlay | None, problem: Any, steps: int, temperature: float | None) -> Bound | None:
+    return None if back is None else back.after(steps)
+
+
+def leaves_of(memory: Any) -> list[np.ndarray]:
+    """The arrays of a memory, in their order."""
+    return [leaf for part in memory for leaf in leaves_of(part)] if isinstance(memory, tuple) else [memory]
+
+
+def with_leaves(memory: Any, leaves: list[np.ndarray]) -> Any:
+    """A memory of the same form with these arrays; they are taken from the list."""
+    if not isinstance(memory, tuple):
+        return leaves.pop(0)
+    parts = [with_leaves(part, leaves) for part in memory]
+    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)

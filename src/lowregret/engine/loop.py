@@ -1,0 +1,269 @@
+"""The compiled loop at work in one setting: the rows and the verbs of ``Engine``, for the compositions that people use.
+
+These are states, best or quantal responses, actions and references, the exact test or none, and ``Recovery``, with any
+lag, contexts, scale and payoffs; all else takes the array form. It is compiled by ``warm_up``, never inside a step.
+"""
+
+import importlib.util
+import math
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from . import fallbacks, responses
+from .bets import MOST, Bets, Unwatched
+from .comparators import Actions, Comparators, References, Together
+from .fallbacks import MixtureThenHedge
+from .layout import Layout, Views
+from .responses import BestResponse, QuantalResponse
+from .run import Engine, Setting, Told, Trace
+from .step import Said
+
+NOTHING, NOWHERE = np.empty(0), np.empty(0, dtype=np.int64)
+WORTH_COMPILING = 1 << 17  # steps: the array form takes longer for them than compiling does
+FRESH = 4  # every so many rates the exponential is taken anew: at twice a rate it is squared, which adds up errors
+
+_compiling, _kernels = threading.Lock(), SimpleNamespace()
+
+
+def warm_up() -> bool:
+    """Compiles the loop, or reads it from the disk: some seconds, once a process. False where Numba is missing."""
+    with _compiling:
+        if not is_ready() and importlib.util.find_spec("numba") is not None:
+            from . import compiled
+
+            compiled.compile_all()
+            _kernels.ready = compiled
+    return is_ready()
+
+
+def is_ready() -> bool:
+    """Whether the loop is compiled."""
+    return hasattr(_kernels, "ready")
+
+
+def fits(setting: Setting) -> bool:
+    """Whether the loop can run this setting."""
+    return (
+        setting.xp is np
+        and isinstance(setting.watch, (Bets, Unwatched))
+        and isinstance(setting.play, MixtureThenHedge)
+        and isinstance(setting.response, (BestResponse, QuantalResponse))
+        and all(isinstance(kind, (Actions, References)) for kind in kinds_of(setting.against))
+    )
+
+
+def form_of(engine: Engine, steps: int = 0) -> "Engine | Loop":
+    """The form in which an engine runs: the loop, where it is compiled or so many steps are worth compiling for."""
+    if steps >= WORTH_COMPILING and fits(engine.setting):
+        warm_up()
+    return Loop(engine) if is_ready() and fits(engine.setting) else engine
+
+
+def kinds_of(against: Comparators) -> tuple[Comparators, ...]:
+    return against.parts if isinstance(against, Together) else (against,)
+
+
+def plain(values: Any, dtype: Any = np.float64) -> np.ndarray:
+    """A vector of the only kind that the loop reads."""
+    found = np.ascontiguousarray(values, dtype).reshape(-1)
+    return found if found.flags.writeable else found.copy()
+
+
+def places_of(views: Views, names: str, begin: int = 0) -> dict[str, int]:
+    """Where these parts of a row begin, by views of a row that counts up from 0."""
+    parts = {name: np.ravel(getattr(views, name)) for name in names.split() if hasattr(views, name)}
+    return {name: int(part[0]) - begin for name, part in parts.items() if part.size}
+
+
+class Waiting:
+    """Steps that wait for their outcomes, of one stream or N, as ``Loop`` keeps them; to be read as ``Step`` is."""
+
+    __slots__ = ("_layout", "held")
+
+    def __init__(self, held: np.ndarray, layout: Layout) -> None:
+        self.held, self._layout = held, layout
+
+    def _part(self, name: str) -> np.ndarray:
+        return self.held.reshape(-1, self._layout.width)[:, self._layout.places[name][0]]
+
+    forecast_NxS = property(lambda self: self._part("forecast_S"))
+    model_NxA = property(lambda self: self._part("model_A"))
+    policy_NxA = property(lambda self: self._part("policy_A"))
+    mixture_NxS = property(lambda self: self._part("mixture_S"))  # what the fallback believes, where it is in force
+    in_force_N = property(lambda self: self._part("in_force")[:, 0] > 0)
+
+
+class Loop:
+    """One engine, compiled."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.kernels, k = engine, _kernels.ready, _kernels.ready
+        constants = self._constants(engine.setting)
+        axes = self._axes(engine, constants)
+        A, S, Q, X, K = (axes[name] for name in "ASQXK")
+        self.waiting = Layout(
+            dict.fromkeys(("in_force", "context", "scale", "advised"), ())
+            | {"forecast_S": (S,), "mixture_S": (S,), "model_A": (A,), "mixed_A": (A,), "policy_A": (A,)}
+            | {"references_QxS": (Q, S), "answers_QxA": (Q, A), "answered_Q": (Q,)}
+            | {"payoffs_AxS": (axes["changes"] * A, S), "paid_A": (A,), "paid_X": (X,), "expert_X": (X,)}
+            | {"gain_S": (S,), "excess_K": (K,), "factor_K": (K,)}
+        )
+        self.width = self.waiting.width
+        self.constants = np.concatenate([plain(values) for values in constants.values()])
+        held = Layout({name: values.shape for name, values in constants.items()})
+        row, waiting, constant = (np.arange(n)[None] for n in (engine.width, self.width, len(self.constants)))
+        head = engine.head.open(row)
+        places = places_of(head, k.IN_ROW) | {"head_trusted": int(head.trusted[0]), "waiting": self.width}
+        for views in engine.of_class(row, 0):
+            places |= places_of(views, k.IN_BLOCK, engine.head.width)
+        places |= places_of(self.waiting.open(waiting), k.IN_WAITING) | places_of(held.open(constant), k.CONSTANTS)
+        self.sizes = np.zeros(1, dtype=k.AT)
+        for name, value in (axes | places | self._numbers(engine.setting)).items():
+            self.sizes[name] = value
+
+    def _axes(self, engine: Engine, constants: dict[str, np.ndarray]) -> dict[str, int]:
+        """How long the axes are, and what is on."""
+        setting, (A, S), head = engine.setting, constants["utility_AxS"].shape, engine.head.width
+        M, Q, E = len(constants["keep_M"]), len(setting.references), setting.n_awake
+        found = {"A": A, "S": S, "Q": Q, "E": E, "X": E + 1, "P": setting.n_comparators, "M": M, "L": 1 + 2 * M + Q}
+        found |= {"G": len(constants["kinds_Gx3"]), "C": setting.n_contexts, "K": constants["rates_K"].size}
+        found |= {"D": setting.lag, "head": head, "block": (engine.width - head) // setting.lag, "row": engine.width}
+        found |= {"tests": setting.tests, "can_alarm": engine.can_alarm, "bets_on_mixture": setting.has_second_bettor}
+        found |= {"has_table": constants["factor_AxSxAxK"].size > 0, "changes": setting.problem.is_changing}
+        return found | {"knows_horizon": setting.rounds is not None, "traced": 4 + 2 * A}
+
+    def _numbers(self, setting: Setting) -> dict[str, float]:
+        play, bets = setting.play, setting.watch
+        assert isinstance(play, MixtureThenHedge)
+        found = {
+            "temperature": -1.0 if setting.temperature is None else setting.temperature,
+            "warmth": float(setting.payoff_range.anytime_temperature(1)) * math.sqrt(setting.outcomes.n_states),
+            "threshold": bets.threshold,
+            "mixing": play.mixture.share,
+            "limit": play.limit,
+            "tie": responses.TIE,
+            "budget_tie": fallbacks.TIE,
+            "most": MOST,
+            "least": fallbacks.LEAST,
+            "home": fallbacks.HOME,
+            "gone": fallbacks.GONE,
+            "sum_tolerance": inputs.SUM_TOLERANCE,
+        }
+        if isinstance(bets, Bets):
+            found |= {"second_first": bets.second_first, "second_later": bets.second_later}
+            found |= {"horizon": bets.prior.horizon or 0.0}
+        return found
+
+    def _constants(self, setting: Setting) -> dict[str, np.ndarray]:
+        play, bets, A = setting.play, setting.watch, setting.outcomes.n_actions
+        assert isinstance(play, MixtureThenHedge)
+        awake, kinds, begin, spoken = [], [], 0, A
+        for kind in kinds_of(setting.against):
+            own, per = len(kind.references) or A, A if kind.contexts else 0
+            first = spoken if kind.references else 0  # actions speak first, then references
+            awake += [(first + i, begin + i, per) for i in range(own)]
+            kinds.append((begin, kind.n_contexts, own))
+            begin, spoken = begin + kind.count(A), spoken + len(kind.references)
+        voice_E, place_E, apart_E = np.array(awake, dtype=np.float64).T
+        found = {"utility_AxS": setting.outcomes.payoffs, "keep_M": play.mixture.keep_M}
+        found |= {"voice_E": voice_E, "place_E": place_E, "apart_E": apart_E, "kinds_Gx3": np.array(kinds)}
+        if not isinstance(bets, Bets):
+            return found | {"rates_K": NOTHING, "factor_AxSxAxK": NOTHING}
+        doubled = np.append(False, bets.rates_K[1:] == 2 * bets.rates_K[:-1])
+        found |= {"rates_K": bets.rates_K, "first_K": bets.first_K, "later_K": bets.later_K}
+        found |= {"doubles_K": doubled & (np.arange(len(doubled)) % FRESH > 0)}
+        return found | {"factor_AxSxAxK": NOTHING if bets.factor_AxSxAxK is None else bets.factor_AxSxAxK}
+
+    # One stream, as quick as can be; all that is given must be as ``plain`` makes it
+
+    def advise_one(
+        self,
+        row: np.ndarray,
+        number: int,
+        forecast_S: np.ndarray,
+        references_QxS: np.ndarray = NOTHING,
+        context_1: np.ndarray = NOWHERE,
+        scale_1: np.ndarray = NOTHING,
+        payoffs_AxS: np.ndarray = NOTHING,
+    ) -> tuple[int, Waiting]:
+        """The likeliest action (below 0 where a forecast is none), and the step that waits for its outcome."""
+        held, said = np.empty(self.width), (forecast_S, references_QxS, context_1, scale_1, payoffs_AxS)
+        action = self.kernels.advise_all(self.sizes, self.constants, row, held, number, *said)
+        return action, Waiting(held, self.waiting)
+
+    def observe_one(self, row: np.ndarray, number: int, waiting: Waiting, state: int, action: int = -1) -> int:
+        """What there is to tell of an outcome (see ``compiled``); the row is changed. A state below 0 is missing."""
+        return self.kernels.observe_one(self.sizes, self.constants, row, waiting.held, number, state, action)  # type: ignore[no-any-return]
+
+    # Fleets and recordings, as in ``Engine``
+
+    def advise(self, rows: np.ndarray, number: int, said: Said) -> Waiting:
+        """The step of this number, with what is to be played."""
+        held = np.empty(len(rows) * self.width)
+        found = self.kernels.advise_all(self.sizes, self.constants, plain(rows), held, number, *self._said(said))
+        if found < 0:
+            raise ValueError(f"forecasts must be probabilities, not so for stream {-1 - found}")
+        return Waiting(held, self.waiting)
+
+    def observe(
+        self, rows: Any, number: int, step: Waiting, outcome_N: Any, missing_N: Any = None, action_N: Any = None
+    ) -> tuple[np.ndarray, Told]:
+        """The rows after the outcome of a step, and what there is to tell; None came where it is ``missing``."""
+        rows, told_N = np.array(rows), np.empty(len(rows), dtype=np.int64)
+        actions = NOWHERE if action_N is None else plain(action_N, np.int64)
+        came = number, self._states(outcome_N, missing_N), actions, told_N
+        self.kernels.observe_all(self.sizes, self.constants, rows.reshape(-1), step.held, *came)
+        return rows, self._told(told_N)
+
+    def run(
+        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
+    ) -> Trace:
+        """All steps of recordings ``[N, T, ...]``; each outcome comes as late as it may, or as ``lags_T`` says."""
+        (n, T), A = outcomes_NxT.shape, self.engine.setting.outcomes.n_actions
+        traced, alarmed = np.empty((n, T, 4 + 2 * A)), np.zeros((n, self.engine.width))
+        played = self._record(rows, said, outcomes_NxT, missing_NxT, begin, lags_T, traced, alarmed)
+        rows, (alarm, turned), known_T = played
+        level, evidence, after, share = (traced[..., i] for i in range(4))
+        suspects = {(i, t): self.engine.suspect(alarmed[i : i + 1], 0) for i, t in np.argwhere(alarm).tolist()}
+        shares = {(i, t): float(after[i, t]) for i, t in np.argwhere(turned).tolist()}
+        policy, model = traced[..., 4 : 4 + A], traced[..., 4 + A :]
+        return Trace(rows, policy, model, share, alarm, turned, evidence, level, known_T, suspects, shares)
+
+    def alarms(
+        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where ``[N, T]`` the alarms of recordings are raised, and the rows there: a stream ends with its alarm."""
+        none = NOTHING, NOTHING
+        rows, told, _ = self._record(rows, said, outcomes_NxT, missing_NxT, begin, lags_T, *none)
+        return told.alarm_N, rows
+
+    def _record(
+        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any, begin: int, lags_T: Any, *written: np.ndarray
+    ) -> tuple[np.ndarray, Told, np.ndarray]:
+        rows, told_NxT, T = np.array(rows), np.zeros(outcomes_NxT.shape, dtype=np.int64), outcomes_NxT.shape[1]
+        lag, states = self.engine.setting.lag, self._states(outcomes_NxT, missing_NxT)
+        known_T = np.minimum(np.arange(T) + (lag if lags_T is None else lags_T), T)
+        when = plain(known_T, np.int64), known_T.argsort(kind="stable")
+        flat = [part.reshape(-1) for part in (told_NxT, *written)]
+        played = rows.reshape(-1), np.empty(lag * self.width), begin, *self._said(said), states, *when, *flat
+        bad = self.kernels.record(self.sizes, self.constants, *played)
+        if bad >= 0:
+            raise ValueError(f"forecasts must be probabilities, not so for stream {bad // T} at step {bad % T}")
+        return rows, self._told(told_NxT), known_T
+
+    def _said(self, said: Said) -> tuple[np.ndarray, ...]:
+        scale = NOTHING if said.scale_N is None else plain(said.scale_N)
+        payoffs = NOTHING if said.payoffs is None else plain(said.payoffs)
+        contexts = NOWHERE if said.context_N is None else plain(said.context_N, np.int64)
+        return plain(said.forecast), plain(said.references), contexts, scale, payoffs
+
+    def _states(self, outcomes: Any, missing: Any) -> np.ndarray:
+        return plain(outcomes if missing is None else np.where(missing, -1, outcomes), np.int64)
+
+    def _told(self, told: np.ndarray) -> Told:
+        returned, dropped = told == self.kernels.RETURNED, told == self.kernels.DROPPED
+        return Told(told == self.kernels.ALARM, returned * 1 - dropped * 1)

@@ -1,0 +1,332 @@
+"""The loop: a step is advised, its outcome observed; one stream or many, one step or a recording.
+
+A row is what a stream remembers: a head, and a block for each of ``lag`` classes of steps. A forecast that is stated
+``lag`` steps ahead is right given outcomes that are ``lag`` old, so the product of all bets is no martingale; that of
+every ``lag``-th is. Step t is of class (t - 1) mod lag; each class has a test and a fallback of its own, and one alarm
+goes by the mean of their levels (``certificates/late.py`` has the proof). A lag of 1 is the ordinary case.
+"""
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from .. import inputs
+from ..certificates.coupled import late_factor
+from ..policies.contract import Policy
+from ..predictors import Predictor
+from ..problems import DecisionProblem, Payoff, a_problem
+from .bets import NoTest, Suspect, Test
+from .comparators import Comparators
+from .fallbacks import Fallback, FollowLearner, Play
+from .layout import Layout, Views
+from .responses import Response, best_actions
+from .step import Came, Numbers, Outcomes, Said, States, Step
+
+
+class Setting:
+    """All that a run is set by, and what follows from it; made once, by whoever holds the problem."""
+
+    def __init__(
+        self,
+        problem: DecisionProblem | Payoff,
+        against: Comparators,
+        test: Test,
+        fallback: Fallback | Policy | Predictor,
+        response: Response,
+        lag: int = 1,
+        xp: Any = np,
+    ) -> None:
+        if not isinstance(problem, Payoff):
+            a_problem(problem)
+        inputs.of_kind(against, Comparators, "against", "Actions() or References(...)")
+        inputs.of_kind(response, Response, "response", "BestResponse() or QuantalResponse()")
+        inputs.of_kind(fallback, (Fallback, Policy, Predictor), "fallback", "Recovery(), UseReference() or a policy")
+        self.problem, self.against, self.test, self.fallback = problem, against, test, fallback
+        self.response, self.lag, self.xp = response, lag, xp
+        self.outcomes: Outcomes = Numbers(problem) if isinstance(problem, Payoff) else States(problem, xp)
+        # Whose span, contrast and number of actions all bounds go by; those are all they ask of it.
+        self.payoff_range = cast(DecisionProblem, problem.widest if problem.is_changing else problem)
+        self.has_fixed_payoffs = not problem.is_changing and self.outcomes.n_states > 0
+        self.references, self.n_contexts = against.references, against.n_contexts
+        self.n_comparators = against.count(self.outcomes.n_actions)
+        self.rounds = None if test.horizon is None else -(-test.horizon // lag)  # steps of a class
+        self.temperature = response.temperature_for(self.rounds)
+        if against.contexts and test.horizon is None:
+            raise ValueError(
+                "contexts need a horizon, ExactTest(horizon=...): what each of them may cost is shared out over it"
+            )
+        A, Q = self.outcomes.n_actions, len(self.references)
+        one = np.zeros(1, dtype=np.int64)
+        self.n_awake = against.awake(np, np.zeros((1, A)), np.zeros((1, Q, A)), one).plays_NxExA.shape[1]
+        self.play: Play
+        self.play = FollowLearner(fallback, self) if isinstance(fallback, (Policy, Predictor)) else fallback.play(self)
+        self.watch = test.watch(self)
+
+    @property
+    def tests(self) -> bool:
+        return not isinstance(self.test, NoTest)
+
+    @property
+    def class_delta(self) -> float:
+        """The chance of a false alarm that one class is tested at."""
+        return self.test.delta / late_factor(self.lag)
+
+    @property
+    def has_second_bettor(self) -> bool:
+        """Whether somebody bets on the fallback's mixture: where best responses answer distributions."""
+        return self.tests and self.play.mixes and self.temperature == 0
+
+    def temperature_at(self, clock_N: Any) -> Any:
+        """The temperature of a step of a class, before which so many were observed: a number, or ``[N, 1]``."""
+        if self.temperature is not None:
+            return self.temperature
+        return self.payoff_range.anytime_temperature(clock_N + 1)[:, None]
+
+    def respond(self, forecast: Any, step: Step) -> Any:
+        """The response ``[N, A]`` to another forecast of a step."""
+        worth_NxA = self.outcomes.worth(forecast, step.payoffs, step.clock_N)
+        return self.response.plays(self.xp, worth_NxA, best_actions(self.xp, worth_NxA), step.temperature)
+
+
+class Told(NamedTuple):
+    """What an outcome led to, by stream."""
+
+    alarm_N: Any  # an alarm was raised
+    turned_N: Any  # 1: the model has returned; -1: it was dropped again
+
+
+class Trace(NamedTuple):
+    """A recording, played: everything by stream and step, before its outcome unless said otherwise."""
+
+    rows: Any  # what each stream remembers in the end
+    policy_NxTxA: Any
+    model_NxTxA: Any
+    share_NxT: Any
+    alarm_NxT: Any  # raised by this outcome
+    turned_NxT: Any
+    evidence_NxT: Any  # after it, in logarithms
+    level_NxT: Any  # after it: that of the step's class
+    known_T: Any  # how many steps had been advised when it was known
+    suspects: dict[tuple[int, int], Suspect]  # by stream and step: of each alarm
+    shares: dict[tuple[int, int], float]  # of the model, after each turn
+
+
+class Engine:
+    """One setting at work on rows; every method leaves the rows it is given as they are."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.xp = setting, setting.xp
+        P, D = setting.n_comparators, setting.lag
+        counts = [
+            "observed",
+            "missed",
+            "reported",
+            "alarm",
+            "at_alarm",
+            "trusted",
+            "episode",
+            "begun",
+            "past_steps",
+            "past_bound",
+        ]
+        self.head = Layout({"lead_P": (P,), "realised_P": (P,), "level_D": (D,), **dict.fromkeys(counts, ())})
+        self.watched, self.played = Layout(setting.watch.shapes()), Layout(setting.play.shapes())
+        self.common = Layout({"seen_C": (setting.n_contexts,), "clock": ()})
+        self.block = self.watched.width + self.played.width + self.common.width
+        self.width = self.head.width + D * self.block
+        self.can_alarm = setting.tests and setting.payoff_range.span > 0
+
+    # Rows
+
+    def start(self, n: int) -> Any:
+        """Rows of n streams before their first step."""
+        rows = self.xp.zeros((n, self.width), dtype=self.xp.float64)
+        head = self.head.open(rows)
+        head.episode[:] = 1
+        for k in range(self.setting.lag):
+            watched, played, _ = self.of_class(rows, k)
+            self.setting.watch.start(watched)
+            self.setting.play.start(played)
+            head.level_D[:, k] = watched.actors if hasattr(watched, "actors") else 1.0
+        return rows
+
+    def of_class(self, rows: Any, k: int) -> tuple[Views, Views, Views]:
+        """What the test, the fallback and both remember of a class."""
+        begin, found = self.head.width + k * self.block, []
+        for part in (self.watched, self.played, self.common):
+            found.append(part.open(rows[:, begin : begin + part.width]))
+            begin += part.width
+        return found[0], found[1], found[2]
+
+    # A step
+
+    def advise(self, rows: Any, number: int, said: Said) -> Step:
+        """The step of this number, with what is to be played."""
+        setting, xp, k = self.setting, self.xp, (number - 1) % self.setting.lag
+        head = self.head.open(rows)
+        _, played, common = self.of_class(rows, k)
+        n, outcomes = rows.shape[0], setting.outcomes
+        here = (slice(None), 0) if said.context_N is None else (xp.arange(n), said.context_N)
+        clock_N = common.clock * 1.0
+        payoffs = said.payoffs
+        if payoffs is None:
+            payoffs = outcomes.payoffs
+        temperature = setting.temperature_at(clock_N)
+        worth_NxA = outcomes.worth(said.forecast, payoffs, clock_N)
+        advised_N = best_actions(xp, worth_NxA)
+        model_NxA = setting.response.plays(xp, worth_NxA, advised_N, temperature)
+        answers_NxQxA = xp.zeros((n, 0, outcomes.n_actions), dtype=xp.float64)
+        references_NxQxS = xp.zeros((n, 0, outcomes.n_states), dtype=xp.float64)
+        if setting.references:
+            each = said.references
+            if outcomes.n_states:
+                references_NxQxS = each
+                each = [each[:, q] for q in range(each.shape[1])]
+            worths = [outcomes.worth(one, payoffs, clock_N) for one in each]
+            answers = [setting.response.plays(xp, worth, best_actions(xp, worth), temperature) for worth in worths]
+            answers_NxQxA = xp.stack(answers, axis=1)
+        plays_NxExA, at_NxE = setting.against.awake(xp, model_NxA, answers_NxQxA, said.context_N)
+        step = Step(
+            forecast=said.forecast,
+            model_NxA=model_NxA,
+            advised_N=advised_N,
+            plays_NxExA=plays_NxExA,
+            at_NxE=at_NxE,
+            here=here,
+            clock_N=clock_N,
+            seen_N=common.seen_C[here] * 1.0,
+            in_force_N=(head.alarm > 0) | (not setting.tests),
+            scale_N=said.scale_N,
+            payoffs=payoffs,
+            references_NxQxS=references_NxQxS,
+            answers_NxQxA=answers_NxQxA,
+            temperature=temperature,
+        )
+        step = setting.play.prepare(played, step)
+        return step._replace(policy_NxA=xp.where(step.in_force_N[:, None], step.policy_NxA, model_NxA))
+
+    def observe(
+        self, rows: Any, number: int, step: Step, outcome_N: Any, missing_N: Any = None, action_N: Any = None
+    ) -> tuple[Any, Told]:
+        """The rows after the outcome of a step, and what there is to tell; None came where it is ``missing``."""
+        setting, xp, k, before = self.setting, self.xp, (number - 1) % self.setting.lag, rows
+        rows = xp.asarray(rows, copy=True)
+        head = self.head.open(rows)
+        watched, played, common = self.of_class(rows, k)
+        came = setting.outcomes.came(step, outcome_N)
+        streams_N = xp.arange(rows.shape[0])
+        self._enter(head, step, came, streams_N, action_N)
+        head.observed[:] += 1
+        common.clock[:] += 1
+        common.seen_C[step.here] += 1
+
+        def alarmed(level_N: Any) -> Any:
+            head.level_D[:, k] = level_N
+            return (head.alarm > 0) | (self.can_alarm & (xp.mean(head.level_D, axis=-1) >= setting.watch.threshold))
+
+        had_N = head.alarm > 0
+        level_N = setting.watch.update(watched, step, came, number - head.begun, alarmed)
+        setting.play.update(played, step, came, common.seen_C)
+        newly_N = alarmed(level_N) & ~had_N
+        head.alarm[:] = xp.where(newly_N, head.observed, head.alarm)
+        head.at_alarm[:] = xp.where(newly_N, self.worst_lead(head.lead_P), head.at_alarm)
+        turned_N = self._turned(rows, head, had_N)
+        if missing_N is not None and missing_N.any():
+            rows[missing_N] = before[missing_N]
+            head.missed[missing_N] += 1
+            newly_N, turned_N = newly_N & ~missing_N, turned_N * ~missing_N
+        return rows, Told(newly_N, turned_N)
+
+    def skip(self, rows: Any) -> Any:
+        """The rows after a step whose outcome never comes."""
+        rows = self.xp.asarray(rows, copy=True)
+        self.head.open(rows).missed[:] += 1  # the class stays as it was
+        return rows
+
+    def _enter(self, head: Views, step: Step, came: Came, streams_N: Any, action_N: Any) -> None:
+        """What each comparator earned more than what was played, and than the action reported."""
+        awake = slice(None) if step.at_NxE is None else (streams_N[:, None], step.at_NxE)
+        earned_NxE = came.gained_NxE + came.model_N[:, None]
+        head.lead_P[awake] += earned_NxE - (step.policy_NxA * came.paid_NxA).sum(-1)[:, None]
+        if action_N is not None:
+            head.realised_P[awake] += earned_NxE - came.paid_NxA[streams_N, action_N][:, None]
+            head.reported[:] += 1
+
+    def _turned(self, rows: Any, head: Views, had_N: Any) -> Any:
+        """Where the model has returned with this outcome, or was dropped again."""
+        D = self.setting.lag
+        if "trusted" not in self.played.places or not had_N.any():
+            return had_N * 0
+        count_N = sum(self.of_class(rows, k)[1].trusted for k in range(D))
+        trusted_N = had_N & (2 * count_N > D)
+        turned_N = trusted_N * 1 - (head.trusted > 0) * 1
+        head.trusted[:] = trusted_N
+        return turned_N * had_N
+
+    # What can be read
+
+    def worst_lead(self, lead_NxP: Any) -> Any:
+        """The regret ``[N]`` in total, by what each comparator earned more."""
+        return self.setting.against.regret(self.xp, lead_NxP, self.setting.outcomes.n_actions)
+
+    def share(self, rows: Any) -> Any:
+        """How much of what is played next is the model's, ``[N]``: all until the alarm."""
+        head, D = self.head.open(rows), self.setting.lag
+        if self.setting.tests and not (head.alarm > 0).any():
+            return head.alarm * 0 + 1.0
+        classes = [self.of_class(rows, k) for k in range(D)]
+        own_N = sum(self.setting.play.share(played, common.seen_C) for _, played, common in classes) / D
+        return own_N if not self.setting.tests else self.xp.where(head.alarm > 0, own_N, own_N * 0 + 1.0)
+
+    def evidence(self, rows: Any) -> Any:
+        """ln of the mean level, ``[N]``."""
+        return self.xp.log(self.xp.mean(self.head.open(rows).level_D, axis=-1))
+
+    def suspect(self, rows: Any, n: int) -> Suspect:
+        """What speaks most against the model of a stream, by its class of the highest level."""
+        k = int(self.head.open(rows).level_D[n].argmax())
+        return self.setting.watch.suspect(self.of_class(rows, k)[0], n)
+
+    # A recording
+
+    def run(
+        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
+    ) -> Trace:
+        """All steps of recordings ``[N, T, ...]``; each outcome comes as late as it may, or as ``lags_T`` says."""
+        (n, T), A = outcomes_NxT.shape, self.setting.outcomes.n_actions
+        known_T = np.minimum(
+            np.arange(T) + (self.setting.lag if lags_T is None else lags_T), T
+        )  # steps advised by then
+        due: list[list[int]] = [[] for _ in range(T + 1)]
+        for t, known in enumerate(known_T.tolist()):
+            due[known].append(t)
+        policy, model = np.empty((n, T, A)), np.empty((n, T, A))
+        share, evidence, level = np.empty((n, T)), np.empty((n, T)), np.empty((n, T))
+        alarm, turned = np.zeros((n, T), dtype=bool), np.zeros((n, T), dtype=np.int64)
+        suspects, shares, waiting = {}, {}, dict[int, Step]()
+        for t in range(T):
+            share[:, t] = self.share(rows)
+            step = waiting[t] = self.advise(rows, begin + t, at_time(said, t))
+            policy[:, t], model[:, t] = step.policy_NxA, step.model_NxA
+            for i in due[t + 1]:
+                missing_N = None if missing_NxT is None else missing_NxT[:, i]
+                rows, told = self.observe(rows, begin + i, waiting.pop(i), outcomes_NxT[:, i], missing_N)
+                alarm[:, i], turned[:, i], evidence[:, i] = told.alarm_N, told.turned_N, self.evidence(rows)
+                level[:, i] = self.head.open(rows).level_D[:, (begin + i - 1) % self.setting.lag]
+                for stream in np.flatnonzero(told.alarm_N).tolist():
+                    suspects[stream, i] = self.suspect(rows, stream)
+                for stream in np.flatnonzero(told.turned_N).tolist():
+                    shares[stream, i] = float(self.share(rows)[stream])
+        return Trace(rows, policy, model, share, alarm, turned, evidence, level, known_T, suspects, shares)
+
+
+def at_time(said: Said, t: int) -> Said:
+    """One step of what was said of recordings."""
+
+    def of(part: Any) -> Any:
+        if part is None or isinstance(part, Payoff):
+            return part
+        return part.at((slice(None), t)) if hasattr(part, "at") else part[:, t]
+
+    references = tuple(map(of, said.references)) if isinstance(said.references, tuple) else of(said.references)
+    return Said(of(said.forecast), references, *map(of, said[2:]))

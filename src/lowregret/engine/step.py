@@ -1,0 +1,121 @@
+"""A step: all that is known before its outcome, and what the outcome means. States and numbers differ here alone."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..forecasts import Forecast
+from ..problems import DecisionProblem, Gains, Payoff
+
+
+class Said(NamedTuple):
+    """What ``advise`` is given for a step, checked: arrays with a first axis of streams."""
+
+    forecast: Any  # probabilities [N, S], or a Forecast of numbers
+    references: Any = ()  # theirs: [N, Q, S], or Forecasts
+    context_N: Any = None
+    scale_N: Any = None  # in (0, 1]; None: all of it
+    payoffs: Any = None  # of this step, in utility: [N, A, S], or a Payoff; None: the problem's own
+
+
+class Step(NamedTuple):
+    """A step before its outcome."""
+
+    forecast: Any  # the model's: probabilities [N, S], or of numbers
+    model_NxA: Any  # the response to its forecast
+    advised_N: Any  # the best action by it
+    plays_NxExA: Any  # what each comparator that is awake plays
+    at_NxE: Any  # where it stands among all; None: all are awake
+    here: Any  # where its context stands in an array [N, C, ...]
+    clock_N: Any  # how many steps of its class were observed before
+    seen_N: Any  # how many of its context
+    in_force_N: Any  # whether the fallback is played
+    scale_N: Any  # None: all of it
+    payoffs: Any  # of this step: [A, S], [N, A, S] or a Payoff
+    references_NxQxS: Any  # the references' forecasts of states
+    answers_NxQxA: Any  # and the responses to them
+    temperature: Any  # of responses
+    mixture_NxS: Any = None  # what the fallback believes
+    parts_NxLxS: Any = None  # the forecasts of which that is a mixture
+    mixed_NxA: Any = None  # the response to it
+    policy_NxA: Any = None  # what is played
+
+
+class Came(NamedTuple):
+    """An outcome, and what follows from it."""
+
+    state_N: Any  # None: it is a number
+    paid_NxA: Any  # what each action earned
+    model_N: Any  # what the response to the model did
+    gained_NxE: Any  # what each comparator that was awake earned more than the model's response
+    chance_N: Any  # what the model had given to it
+
+
+class Outcomes(Protocol):
+    """What outcomes are: states, of which a forecast is a distribution, or numbers."""
+
+    n_actions: int
+    n_states: int  # 0: numbers
+    payoffs: Any  # the problem's own, [A, S] or a Payoff
+
+    def worth(self, forecast: Any, payoffs: Any, clock_N: Any) -> Any:
+        """What each action is worth by a forecast, ``[N, A]``."""
+
+    def cells(self, step: Step, over_NxExA: Any) -> tuple[Any, Any, float]:
+        """States, or the cells M that a forecast of a number makes.
+
+        Their weights ``[N, M]``, what mixed actions that differ by ``over`` gain in each, and what the outcome itself
+        weighs among them: that of samples does.
+        """
+
+    def came(self, step: Step, outcome_N: Any) -> Came: ...
+
+
+class States:
+    """Outcomes are states; a forecast is their distribution."""
+
+    def __init__(self, problem: DecisionProblem, xp: Any) -> None:
+        self.n_actions, self.n_states = problem.utility.shape
+        self.xp, self.payoffs = xp, xp.asarray(np.array(problem.utility))
+
+    def worth(self, forecast: Any, payoffs: Any, clock_N: Any) -> Any:
+        if payoffs.ndim == 2:
+            return forecast @ payoffs.T
+        return (payoffs @ forecast[..., None])[..., 0]
+
+    def cells(self, step: Step, over_NxExA: Any) -> tuple[Any, Any, float]:
+        return step.forecast, over_NxExA @ step.payoffs, 0.0
+
+    def came(self, step: Step, state_N: Any) -> Came:
+        streams_N, U = self.xp.arange(state_N.shape[0]), step.payoffs
+        paid_NxA = U.T[state_N] if U.ndim == 2 else U[streams_N, :, state_N]
+        return came_of(step, paid_NxA, state_N, step.forecast[streams_N, state_N])
+
+
+class Numbers:
+    """Outcomes are numbers; a forecast has quantiles or samples of them, and charges a bet at cells of its own."""
+
+    n_states = 0
+
+    def __init__(self, payoff: Payoff) -> None:
+        self.n_actions, self.payoffs = payoff.n_actions, payoff
+
+    def worth(self, forecast: Forecast, payoffs: Payoff, clock_N: Any) -> Any:
+        points_NxM, weights_NxM = forecast.law(payoffs, clock_N)
+        return (payoffs.utilities(points_NxM) * weights_NxM).sum(axis=-1).T
+
+    def cells(self, step: Step, over_NxExA: Any) -> tuple[Any, Any, float]:
+        found: tuple[Any, Any, float] = step.forecast.cells(Gains(step.payoffs, over_NxExA), step.clock_N)
+        return found
+
+    def came(self, step: Step, outcome_N: Any) -> Came:
+        return came_of(step, step.payoffs.paid(outcome_N).T, None, np.ones(len(outcome_N)))
+
+
+def came_of(step: Step, paid_NxA: Any, state_N: Any, chance_N: Any) -> Came:
+    """What follows from what each action earned, before the scale of the step."""
+    if step.scale_N is not None:
+        paid_NxA = paid_NxA * step.scale_N[:, None]
+    model_N = (step.model_NxA * paid_NxA).sum(-1)
+    gained_NxE = (step.plays_NxExA @ paid_NxA[..., None])[..., 0] - model_N[:, None]
+    return Came(state_N, paid_NxA, model_N, gained_NxE, chance_N)

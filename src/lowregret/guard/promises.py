@@ -1,0 +1,176 @@
+"""What a guard guarantees: the certificate of its settings, and that of the episodes opened so far."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..certificates import Certificate, late, switching
+from ..certificates.bounds import Bound
+from ..certificates.coupled import kappa
+from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
+from ..engine import Engine, ExactTest, Setting, prior_of
+
+_NEVER = "outcomes that never came"
+
+
+def certificate_of(setting: Setting) -> Certificate | None:
+    """The certificate of one episode before its first step; None: it depends on the run (``certificate_of_run``)."""
+    test, problem, eta, counts_model = (
+        setting.test,
+        setting.payoff_range,
+        setting.temperature,
+        setting.play.counts_model,
+    )
+    fallback = After(setting.play.name, setting.play.regret_after)
+    if not setting.tests:
+        if setting.lag > 1:
+            fallback = fallback._replace(regret_after=partial(_in_classes, fallback.regret_after, setting.lag))
+        return switching.certify_untested(problem, test.horizon, eta, fallback, counts_model)
+    if not setting.outcomes.n_states or not isinstance(test, ExactTest):
+        return None
+    prior, C, whom = prior_of(setting), setting.n_contexts, str(setting.against)
+    exact = eta == 0 and not setting.problem.is_changing
+    unknown = ", unknown horizon" if test.horizon is None else ""
+    made = prior, setting.class_delta, eta
+    if setting.lag == 1:
+        given = switching.certify_switch(
+            problem,
+            test.horizon,
+            eta,
+            fallback,
+            before=partial(switching.before, problem, *made, C, False),
+            interval=partial(switching.interval, problem, *made),
+            tv_bound=test.delta,
+            theorem=f"the exact test on {whom}{unknown}",
+            sharper=partial(switching.before, problem, *made, C, True) if exact else None,
+            counts_model=counts_model,
+            share=prior.share,
+        )
+        given = given if C == 1 else replace(given, between=None)
+    else:
+        bets = late.Bettors(problem, *made, C)
+        made_late = late.SwitchesLate(problem, eta, fallback, setting.lag, partial(bets.before, setting.lag, False))
+        given = late.certify_late(
+            made_late,
+            test.horizon,
+            test.delta,
+            f"the exact test on {whom}, outcomes {setting.lag} steps late{unknown}",
+            partial(made_late.sharpened, partial(bets.before, setting.lag, True)) if exact else None,
+            partial(bets.interval, setting.lag) if test.horizon is not None and eta is not None and C == 1 else None,
+            counts_model,
+        )
+    if whom == "every action":
+        return given
+    return replace(given, statement=f"Regret is to {whom}. {given.statement}")
+
+
+class After(NamedTuple):
+    """What a certificate asks of a fallback."""
+
+    name: str
+    regret_after: Callable[[Any, int, float | None], Bound | None]
+    acts: bool = True
+
+
+def _in_classes(
+    each: Callable[[Any, int, float | None], Bound | None],
+    lag: int,
+    problem: Any,
+    steps: int,
+    temperature: float | None,
+) -> Bound | None:
+    """What fallbacks lose together, one for each class of steps that are ``lag`` apart.
+
+    However the steps fall on the classes, none has more than its rounds, and all of them have these.
+    """
+    rounds = -(-steps // lag)
+    own = each(problem, rounds, temperature)
+    if own is None:
+        return None
+    concave = late.concave(lambda left_N: np.minimum(own(left_N), problem.span * left_N), rounds)
+    return lambda left_N: late.dealt(concave, lag, rounds, np.minimum(left_N + lag - 1, lag * rounds))
+
+
+def certificate_over(setting: Setting, engine: Engine, rows: Any) -> Certificate | RealisedCertificate:
+    """What is guaranteed over the episodes opened so far, for the stream of which least is.
+
+    Outcomes that never came count at their worst. Past its horizon an episode is promised what it was up to there.
+    """
+    head, T = engine.head.open(rows), setting.test.horizon
+    given = certificate_of(setting)
+    if given is None:
+        return _certificate_of_run(setting, engine, rows)
+    missed = int(head.missed.max(initial=0))
+    if missed:
+        given = _never_came(given, missed)
+    if T is not None and (beyond := int((head.observed + head.missed).max(initial=0)) - T) > 0:
+        said = f"{given.statement} {beyond} steps are past the horizon: regret is promised for the first {T}"
+        given = replace(given, statement=f"{said}, and that on false alarms goes on to hold.")
+    episodes = int(head.episode.max(initial=1))
+    if episodes == 1 or T is None:
+        return given.over_episodes(episodes, given.regret_bound)
+    average_N = (head.past_bound + T * given.regret_bound) / (head.past_steps + T)
+    return given.over_episodes(episodes, float(average_N.max()))
+
+
+def lost_in_episode(setting: Setting, engine: Engine, rows: Any) -> np.ndarray:
+    """The most that each stream has lost in total in the episode that it is in, ``[N]``."""
+    head, given, span = engine.head.open(rows), certificate_of(setting), setting.payoff_range.span
+    if given is None:
+        lost_N: np.ndarray = engine.worst_lead(head.lead_P) * (head.observed > 0)
+    else:
+        lost_N = np.zeros(len(rows))
+        for steps in np.unique(head.observed[head.observed > 0]).astype(int).tolist():
+            within = steps if given.horizon is None else min(steps, given.horizon)
+            lost_N[head.observed == steps] = within * given.at(within).regret_bound + (steps - within) * span
+    found: np.ndarray = lost_N + head.missed * span
+    return found
+
+
+def _never_came(given: Certificate, missed: int) -> Certificate:
+    """The certificate where so many outcomes never came: each may have cost the span, to the model too, anywhere."""
+    lost = missed * given.problem.span
+    bounds = {"behind_model": given.behind_model, "between": given.between}
+    terms = {"terms_at": given.terms_at, "sharper": given.sharper, "drawn": given.drawn}
+    more: dict[str, Any] = {name: bound and partial(_and_lost, bound, lost) for name, bound in bounds.items()}
+    more |= {name: made and partial(_and_more, made, lost) for name, made in terms.items()}
+    given = replace(given, **more)
+    if given.horizon is None:
+        return given
+    return given.with_terms({**given.terms, _NEVER: lost / given.horizon}, given.horizon)
+
+
+def _and_more(terms: Any, lost: float, steps: int, *fails: float) -> Any:
+    return {**terms(steps, *fails), _NEVER: lost / steps}
+
+
+def _and_lost(bound: Any, lost: float, *steps: int) -> float:
+    return float(bound(*steps) + lost)
+
+
+def _certificate_of_run(setting: Setting, engine: Engine, rows: Any) -> RealisedCertificate:
+    """For numbers: by what the bets were charged, as far as the run has come. Past its horizon, as if it had none."""
+    head, J, prior, eta = engine.head.open(rows), setting.payoff_range.span, prior_of(setting), setting.temperature
+    horizon = setting.test.horizon
+    if horizon is not None and (head.observed + head.missed).max(initial=0) > horizon:
+        horizon = None
+    by = Promise(
+        setting.problem,  # type: ignore[arg-type]
+        J,
+        horizon,
+        setting.class_delta,
+        setting.test.delta,
+        prior,
+        None if eta is None else kappa(setting.payoff_range, prior.rates_K, eta),
+        setting.play.regret_after(setting.payoff_range, 1, eta),
+        setting.n_contexts,
+        setting.outcomes.n_actions * bool(setting.against.contexts),
+        setting.lag,
+    )
+    charges_NxPxK = sum(engine.of_class(rows, k)[0].charges_PxK for k in range(setting.lag))
+    order = np.argsort(np.argsort(prior.rates_K))  # bets keep their rates in ascending order
+    counts = (head.observed, head.missed, head.alarm, engine.worst_lead(head.lead_P), head.at_alarm)
+    return certify_run(by, Run(charges_NxPxK[..., order], *counts, head.episode, head.past_steps, head.past_bound))

@@ -1,0 +1,216 @@
+"""What a guard remembers: one value, and that value as bytes, so that a guard lives in a row of any database.
+
+The bytes are a line that says what they are, a digest, and safetensors: the rows of all streams and what was said of
+the steps that wait, as tensors; settings, events and counters as JSON in its header.
+"""
+
+import json
+import re
+import struct
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine import Engine, Said, Setting, Step
+from ..engine.loop import Loop, Waiting
+from ..forecasts import Forecast, Quantiles, Samples
+from ..problems import DecisionProblem, Payoff
+from .events import KINDS, Event
+
+FIRST_LINE = b"lowregret guard 1\n"
+_DIGEST = 16  # bytes
+_FORMS: dict[str, type[Forecast]] = {"Quantiles": Quantiles, "Samples": Samples}
+
+
+class PendingStep(NamedTuple):
+    """A step that waits for its outcome."""
+
+    number: int
+    said: Said
+    dropped_N: np.ndarray  # streams in which it no longer counts: they were restarted since, or came later
+    step: Step | Waiting  # as the array form keeps it, or the compiled one
+
+
+class State(NamedTuple):
+    """Everything a guard remembers. A change makes a new one, and one assignment takes it."""
+
+    rows_NxW: np.ndarray
+    streams: tuple[str | int, ...]  # what each is called
+    given: int  # how many streams there have ever been
+    advised: int = 0  # the number of the last step that was advised
+    waiting: tuple[PendingStep, ...] = ()
+    events: tuple[Event, ...] = ()
+    changes: int = 0  # how many there have been
+    note: Any = None  # whatever JSON its owner wants kept with it
+
+    def changed(self, **parts: Any) -> "State":
+        return self._replace(**parts, changes=self.changes + 1)
+
+
+def advised_again(form: Engine | Loop, rows_NxW: np.ndarray, number: int, said: Said, was: Any, policy: Any) -> Any:
+    """A step that was advised before some outcomes: where the fallback was in force, and what was to be played."""
+    engine, then_NxW = form.engine if isinstance(form, Loop) else form, rows_NxW.copy()
+    engine.head.open(then_NxW).alarm[:] = was
+    step = form.advise(then_NxW, number, said)
+    step.policy_NxA[...] = policy  # in streams that were restarted since, too
+    return step
+
+
+def regrouped(form: Engine | Loop, old: State, index_N: np.ndarray, streams: Sequence[str | int], given: int) -> State:
+    """The state of the streams at these places, -1 for one that begins now; steps that wait do not count for it."""
+    engine, fresh_N = form.engine if isinstance(form, Loop) else form, index_N < 0
+    rows = engine.start(len(index_N))
+    rows[~fresh_N] = old.rows_NxW[index_N[~fresh_N]]
+    engine.head.open(rows).begun[fresh_N] = old.advised
+    waiting, at_N = [], np.where(fresh_N, 0, index_N)
+    for pending in old.waiting if len(old.rows_NxW) else ():  # where there were no streams, nothing was said
+        said = said_of_streams(pending.said, at_N)
+        was = pending.step.in_force_N[at_N], pending.step.policy_NxA[at_N]
+        step = advised_again(form, rows, pending.number, said, *was)
+        waiting.append(PendingStep(pending.number, said, pending.dropped_N[at_N] | fresh_N, step))
+    return old.changed(rows_NxW=rows, streams=tuple(streams), given=given, waiting=tuple(waiting))
+
+
+def said_of_streams(said: Said, at_N: np.ndarray) -> Said:
+    """What was said of some streams."""
+
+    def of(part: Any) -> Any:
+        if part is None or isinstance(part, Payoff):
+            return part
+        return part.at((at_N,)) if isinstance(part, Forecast) else part[at_N]
+
+    references = tuple(map(of, said.references)) if isinstance(said.references, tuple) else of(said.references)
+    return Said(of(said.forecast), references, of(said.context_N), of(said.scale_N), of(said.payoffs))
+
+
+# Settings, by name: a state is taken up only by a guard that has the same.
+
+
+def settings_of(setting: Setting, streams: str) -> dict[str, Any]:
+    """What a guard is made of, as JSON values; ``streams``: whether it has one, numbered or named ones."""
+    parts = {
+        "against": setting.against,
+        "test": setting.test,
+        "fallback": setting.fallback,
+        "response": setting.response,
+    }
+    said = {name: re.sub(r" at 0x[0-9a-f]+", "", f"{type(part).__name__}: {part!r}") for name, part in parts.items()}
+    return {"problem": _problem(setting.problem), **said, "lag": setting.lag, "streams": streams}
+
+
+def _problem(problem: DecisionProblem | Payoff) -> dict[str, Any]:
+    told = {"actions": list(map(str, problem.actions)), "is_changing": problem.is_changing}
+    if isinstance(problem, DecisionProblem):
+        low, high = (float(problem.in_payoffs(end)) for end in (-1.0, 1.0))
+        return {**told, "states": list(problem.states), "utility": problem.utility.tolist(), "range": [low, high]}
+    knots = [] if problem.knots is None else problem.knots.tolist()
+    payoffs = problem.utilities(np.array([*knots, *(end for end in problem.outcomes if np.isfinite(end))]))
+    ends = [problem.low, problem.high, *problem.outcomes]  # the function itself is known at its knots and ends alone
+    return {**told, "range": ends, "knots": knots, "payoffs": np.round(payoffs, 6).tolist()}
+
+
+# As bytes
+
+
+def dumps(state: State, settings: dict[str, Any]) -> bytes:
+    """A state as bytes."""
+    import safetensors.numpy  # late: few save
+
+    tensors, waiting = {"rows": state.rows_NxW}, []
+    for i, pending in enumerate(state.waiting):
+        held = {"in_force": pending.step.in_force_N, "dropped": pending.dropped_N, "policy": pending.step.policy_NxA}
+        tensors |= {f"{i}.{name}": part for name, part in held.items()}
+        said = {name: _into(part, f"{i}.{name}", tensors) for name, part in pending.said._asdict().items()}
+        waiting.append({"number": pending.number, "said": said})
+    about = {
+        "settings": settings,
+        "streams": state.streams,
+        "given": state.given,
+        "advised": state.advised,
+        "changes": state.changes,
+        "note": state.note,
+        "waiting": waiting,
+        "events": [{"kind": type(event).__name__, **event._asdict()} for event in state.events],
+    }
+    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    payload = safetensors.numpy.save(arrays, metadata={"guard": json.dumps(about)})
+    return FIRST_LINE + blake2b(payload, digest_size=_DIGEST).digest() + payload
+
+
+def loads(data: bytes, form: Engine | Loop, settings: dict[str, Any]) -> State:
+    """The state that ``dumps`` gave of a guard with these settings; anything else is refused."""
+    import safetensors.numpy  # late: few load
+
+    about, payload = _opened(data)
+    for name, mine in settings.items():
+        theirs = about["settings"].get(name)
+        if theirs != json.loads(json.dumps(mine)):
+            raise ValueError(f"these bytes are of a guard with another {name}: {theirs!r}, and this one has {mine!r}")
+    tensors = safetensors.numpy.load(payload)
+    rows = tensors["rows"]
+    engine = form.engine if isinstance(form, Loop) else form
+    if rows.shape != (len(about["streams"]), engine.width):
+        raise ValueError(f"these bytes have rows of another shape, {rows.shape}, than a guard with these settings")
+    waiting = []
+    for i, told in enumerate(about["waiting"]):
+        said = Said(**{name: _out_of(part, tensors) for name, part in told["said"].items()})
+        step = advised_again(form, rows, told["number"], said, tensors[f"{i}.in_force"], tensors[f"{i}.policy"])
+        waiting.append(PendingStep(told["number"], said, tensors[f"{i}.dropped"], step))
+    events = tuple(KINDS[told.pop("kind")](**told) for told in about["events"])
+    counts = about["given"], about["advised"]
+    return State(rows, tuple(about["streams"]), *counts, tuple(waiting), events, about["changes"], about["note"])
+
+
+def _opened(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The JSON of a state, and the safetensors that hold it."""
+    data, begin = bytes(data), len(FIRST_LINE) + _DIGEST  # databases give a memoryview, some of them
+    payload = data[begin:]
+    if not data.startswith(FIRST_LINE):
+        raise ValueError(f"these bytes are not of a guard: they begin with {data[:20]!r}")
+    if blake2b(payload, digest_size=_DIGEST).digest() != data[len(FIRST_LINE) : begin]:
+        raise ValueError("these bytes of a guard were cut short or changed: their digest is not that of what they hold")
+    (length,) = struct.unpack("<Q", payload[:8])
+    return json.loads(json.loads(payload[8 : 8 + length])["__metadata__"]["guard"]), payload
+
+
+def _into(part: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
+    """What stands for a part of what was said, whose arrays go into ``tensors``."""
+    if part is None:
+        return None
+    if isinstance(part, tuple):
+        return [_into(one, f"{name}.{i}", tensors) for i, one in enumerate(part)]
+    if isinstance(part, np.ndarray):
+        tensors[name] = part
+        return name
+    form = type(part).__name__
+    if form not in _FORMS:
+        raise ValueError(
+            f"a step that waits cannot be saved, since its {form} is no array: observe it first, or skip()"
+        )
+    parts = {field: np.asarray(values, dtype=np.float64) for field, values in part.told().items()}
+    tensors |= {f"{name}.{field}": values for field, values in parts.items()}
+    return {"form": form, **{field: f"{name}.{field}" for field in parts}}
+
+
+def _out_of(told: Any, tensors: dict[str, np.ndarray]) -> Any:
+    if isinstance(told, list):
+        return tuple(_out_of(one, tensors) for one in told)
+    if isinstance(told, dict):
+        return _FORMS[told["form"]](**{field: tensors[name] for field, name in told.items() if field != "form"})
+    return None if told is None else tensors[told]
+
+
+# As a file
+
+
+def changes_in(path: Path) -> int | None:
+    """The counter of the guard in a file; None: there is no file."""
+    try:
+        return int(_opened(path.read_bytes())[0]["changes"])
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path} is there, and is no file that save(path) wrote: {error}") from None

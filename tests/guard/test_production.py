@@ -1,0 +1,181 @@
+"""What use in production asks: nothing stops a service, one setting changes one thing, ties are decided alike."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret.engine import Said
+from lowregret.guard.state import settings_of
+
+from ..conftest import sweep
+from .plays import COIN, DESK, KINDS, TRADE, WRONG, of_stream, step_of, wrong_for
+
+pytestmark = pytest.mark.usefixtures("form")
+YEAR = lr.ExactTest(0.05, 300)
+
+
+# The horizon, episodes, and outcomes that never came
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_a_horizon_never_stops_a_service(lag: int) -> None:
+    """It goes on past it, saved or restarted, and the certificate says what is promised of which steps."""
+    guard = lr.Guard(COIN, test=lr.ExactTest(0.05, 30), lag=lag)
+    wrong_for(guard, 30)
+    at_end, words = guard.certificate, "regret is promised for the first 30, and that on false alarms goes on to hold."
+    assert guard.regret <= at_end.regret_bound
+    assert "past the horizon" not in str(at_end)
+    wrong_for(guard, 70)
+    guard.loads(guard.dumps())
+    past = guard.certificate
+    assert f"70 steps are past the horizon: {words}" in past.statement
+    assert (past.tv_bound, past.regret_bound) == (0.05, at_end.regret_bound)
+    for _ in range(lag):
+        guard.advise(WRONG)
+    guard.restart()
+    assert "past the horizon" not in str(guard.certificate)
+    wrong_for(guard, 10)
+    assert [event.episode for event in guard.events if isinstance(event, lr.Alarm)] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["quantal", "no test", "changing, scaled, late", "samples, late"])
+def test_whatever_has_a_horizon_goes_on_past_it(kind: str) -> None:
+    guard, rng = KINDS[kind](), np.random.default_rng(0)
+    for t in range(1, 90):  # of 60
+        said, outcome = step_of(guard, rng, t, 1)
+        guard.advise(**of_stream(said, 0))
+        guard.observe(outcome[0])
+    given = guard.certificate
+    assert guard.steps == 89
+    if isinstance(given, lr.Certificate):
+        assert ("29 steps are past the horizon" in str(given)) == (given.horizon == 60)
+    else:
+        assert (given.horizon, given.steps) == (None, 89)  # by charges paid: as if there had been none
+        assert guard.regret <= given.bound_so_far
+
+
+@pytest.mark.parametrize("lag", [1, 2])
+def test_past_the_horizon_false_alarms_stay_within_delta(lag: int) -> None:
+    """Exactly: all sequences of 10 steps, each with its chance under the model, with a horizon of 3."""
+    T, delta, rng = 10, 0.4, np.random.default_rng(0)
+    paths = np.array(list(itertools.product(range(2), repeat=T)))
+    tree = [rng.dirichlet([0.7, 0.7], 2 ** max(t - lag + 1, 0)) for t in range(T)]  # by what was known
+    guard, chance = lr.Guard(COIN, test=lr.ExactTest(delta, 3), lag=lag, streams=len(paths)), np.ones(len(paths))
+    for t in range(T):
+        known = paths[:, : max(t - lag + 1, 0)]
+        probs = tree[t][known @ 2 ** np.arange(known.shape[1])]
+        chance *= probs[np.arange(len(paths)), paths[:, t]]
+        guard.advise(probs)
+        if t >= lag - 1:
+            guard.observe(paths[:, t - lag + 1])
+        assert np.average(np.exp(guard.evidence[0]), weights=chance) <= 1 + 1e-12  # no bet wins in the mean
+    alarms = [event for event in guard.events if isinstance(event, lr.Alarm)]
+    assert chance.sum() == pytest.approx(1)
+    assert 0 < sum(chance[event.stream] for event in alarms) <= delta
+    assert any(event.step > 3 for event in alarms)
+
+
+@pytest.mark.parametrize("last", [300, 312])
+def test_episodes_are_charged_what_their_lengths_may_cost(last: int) -> None:
+    """A bound for full episodes says little of short ones, and nothing of steps past the horizon or without outcome."""
+    guard, lengths, lost = lr.Guard(COIN, test=YEAR), [1, 5, last, 300], 0.0
+    one = guard.certificate
+    for i, length in enumerate(lengths):
+        if i:
+            guard.restart()
+        wrong_for(guard, length)
+        lost += length * guard.regret
+        if length == 5:
+            guard.advise(WRONG)
+            guard.skip()
+    given = guard.certificate
+    charged = sum(min(t, 300) * one.at(min(t, 300)).regret_bound for t in lengths) + (last - 300 + 1) * COIN.span
+    assert given.regret_bound == pytest.approx(charged / (sum(lengths) + 1))
+    assert lost / sum(lengths) <= given.regret_bound
+    assert (given.episodes, given.tv_bound) == (4, pytest.approx(4 * one.tv_bound))
+
+
+@pytest.mark.parametrize("settings", [{}, {"lag": 3}, {"test": lr.NoTest(300)}, {"against": DESK}], ids=str)
+def test_outcomes_that_never_came_may_have_cost_the_span(settings: dict[str, Any]) -> None:
+    guard, numbers = lr.Guard(COIN, **{"test": YEAR, **settings}), lr.Guard(TRADE, test=YEAR)
+    before, paid = guard.certificate, numbers.certificate.regret_bound
+    for _ in range(10):
+        guard.advise(WRONG, **({"references": [[0.5, 0.5]]} if "against" in settings else {}))
+        guard.skip()
+        numbers.advise(lr.Quantiles([0.5], [0.1]))
+        numbers.skip()
+    after = guard.certificate
+    readings = [
+        lambda given: given.regret_bound,
+        lambda given: given.sharpen().regret_bound,
+        lambda given: given.realised(0.9).regret_bound,
+        lambda given: given.against_model,
+        *([] if "test" in settings else [lambda given: given.interval(1, 300) / 300]),
+    ]
+    np.testing.assert_allclose([read(after) - read(before) for read in readings], 10 / 300, atol=1e-12)
+    assert numbers.certificate.regret_bound == pytest.approx(paid + 10 * TRADE.span / 300)
+
+
+# One setting changes one thing
+
+
+def test_changing_delta_changes_nothing_else() -> None:
+    usual, strict = lr.Guard(COIN), lr.Guard(COIN, test=lr.ExactTest(delta=1e-9))
+    one, other = (settings_of(guard.setting, "one") for guard in (usual, strict))
+    assert [name for name in one if one[name] != other[name]] == ["test"]
+    rng, differed = np.random.default_rng(0), False
+    for t in range(200):
+        probs = rng.dirichlet([1, 1])
+        state = int(rng.random() < probs[int(t < 100)])
+        policies = [guard.advise(probs).policy.tolist() for guard in (usual, strict)]
+        if not usual.events:
+            assert usual.evidence[0] == strict.evidence[0]
+            assert policies[0] == policies[1] == np.eye(2)[probs.argmax()].tolist()
+        differed |= policies[0] != policies[1]
+        for guard in (usual, strict):
+            guard.observe(state)
+    assert usual.events[0].step < strict.events[0].step
+    assert differed
+    assert (usual.certificate.tv_bound, strict.certificate.tv_bound) == (0.05, 1e-9)
+
+
+@pytest.mark.parametrize("alone", sweep([range(0, 480, 60), range(480)], usual=1), ids=["some", "all"])
+def test_ties_of_the_budget_are_decided_alike(alone: range) -> None:
+    """Payoffs and forecasts in tenths, states that hurt: 480 recordings, a fleet, and streams one by one."""
+    rng, N, T = np.random.default_rng(5), 480, 64
+    problem = lr.DecisionProblem(np.array([[5, -2, -3], [-4, 4, 0], [1, -5, 5]]) / 10)
+    probs = (1 + rng.multinomial(7, [1 / 3] * 3, (N, T))) / 10
+    costs = problem.utility.max(axis=0) - problem.utility[(probs @ problem.utility.T).argmax(axis=-1)]
+    states = np.where(rng.random((N, T)) < 0.8, costs.argmax(axis=-1), rng.integers(3, size=(N, T)))
+    made: dict[str, Any] = {"test": lr.ExactTest(0.3, T), "fallback": lr.Recovery(budget=0.25)}
+    fleet = lr.Guard(problem, **made, streams=N)
+    policy_NxTxA = fleet.engine.run(fleet.engine.start(N), Said(probs), states).policy_NxTxA
+    for t in range(T):
+        np.testing.assert_allclose(fleet.advise(probs[:, t]).policy, policy_NxTxA[:, t], atol=1e-9)
+        fleet.observe(states[:, t])
+    for n in alone:
+        guard = lr.Guard(problem, **made)
+        for t in range(T):
+            np.testing.assert_allclose(guard.advise(probs[n, t]).policy, policy_NxTxA[n, t], atol=1e-9)
+            guard.observe(int(states[n, t]))
+
+
+@pytest.mark.parametrize("S", [2, 3])
+def test_since_is_within_ten_steps_of_a_clean_break(S: int) -> None:
+    """In 90 of 100 or more, where the second bettor runs: a model that is right, and from some step on names others."""
+    N, T, rng = 200, 200, np.random.default_rng(0)
+    probs, drawn, broke_N = rng.dirichlet(np.full(S, 0.5), (N, T)), rng.random((N, T, 1)), rng.integers(40, 120, N)
+    is_broken = np.arange(1, T + 1) >= broke_N[:, None]
+    truth = np.where(is_broken[..., None], np.roll(probs, 1, axis=-1), probs)
+    states = (truth[..., :-1].cumsum(axis=-1) < drawn).sum(axis=-1)
+    guard = lr.Guard(lr.matching(S), streams=N)
+    for t in range(T):
+        guard.advise(probs[:, t])
+        guard.observe(states[:, t])
+    alarms = {event.stream: event for event in guard.events if isinstance(event, lr.Alarm)}
+    near = [abs(event.since - broke_N[n]) <= 10 for n, event in alarms.items() if event.step >= broke_N[n]]
+    assert len(near) > 0.9 * N
+    assert np.mean(near) >= 0.9
