@@ -46,7 +46,7 @@ def by_hand(folder: Path, lag: int) -> dict[str, Any]:
     found = {"model": model, "last outcome": last, "best fixed action": best, "steps": T}
     if lag > 1:
         return found
-    guard = PlainGuard(lr.DecisionProblem.from_payoffs(money_AxS).utility.tolist())
+    guard = PlainGuard(lr.DecisionProblem.from_payoffs(money_AxS).utility.tolist(), horizon=T)
     earned = 0.0
     for law, state, paid in zip(laws_TxS.tolist(), came_T.tolist(), paid_TxA, strict=True):
         earned += guard.advise(law) @ paid

@@ -264,16 +264,19 @@ class Bets:
         joins_N = xp.where(t_N == 1, self.second_first, self.second_later * self._later(t_N))
         memory.second[:] = xp.minimum((memory.second + joins_N) * odds_N, self.most)
         memory.second_unspent[:] = xp.maximum(memory.second_unspent - joins_N, self.none)
+        drift_N = memory.drift + xp.log(odds_N)
+        better_N = drift_N > TIE
+        memory.drift[:] = drift_N * better_N
+        memory.lowest[:] = xp.where(better_N, memory.lowest, number_N)
         gained_N = ((step.mixed_NxA - step.model_NxA) * came.paid_NxA).sum(-1)
         rise_N = memory.rise + gained_N
         above_N = rise_N > TIE
+        if not above_N.any():
+            memory.rise[:] = memory.spread[:] = memory.age[:] = 0.0
+            return self.none
         memory.rise[:] = rise_N * above_N
         memory.spread[:] = (memory.spread + gained_N * gained_N) * above_N
         memory.age[:] = (memory.age + 1) * above_N
-        drift_N = memory.drift + xp.log(odds_N)
-        above = drift_N > TIE
-        memory.drift[:] = drift_N * above
-        memory.lowest[:] = xp.where(above, memory.lowest, number_N)
         heard_N = rise_N * rise_N >= memory.spread * (xp.log(1 + t_N / (memory.age + ~above_N)) + 2)
         return (above_N & heard_N) * (memory.second + memory.second_unspent)
 

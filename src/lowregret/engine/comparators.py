@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 from .. import inputs
+from .responses import unit_rows
 
 
 class Awake(NamedTuple):
@@ -89,7 +90,8 @@ class Actions(Comparators):
 
     def awake(self, xp: Any, model_NxA: Any, references_NxQxA: Any, context_N: Any) -> Awake:
         n, A = model_NxA.shape
-        plays_NxAxA = xp.broadcast_to(xp.eye(A, dtype=model_NxA.dtype), (n, A, A))
+        plays_NxAxA = unit_rows(xp, A, model_NxA.dtype)[None]
+        plays_NxAxA = plays_NxAxA if n == 1 else xp.broadcast_to(plays_NxAxA, (n, A, A))
         if not self.contexts:
             return Awake(plays_NxAxA, None)
         return Awake(plays_NxAxA, context_N[:, None] * A + xp.arange(A))

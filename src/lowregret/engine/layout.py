@@ -1,7 +1,7 @@
 """What a stream remembers is one row of float64: parts by name, and views of them."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 Shapes = dict[str, tuple[int, ...]]
 Places = dict[str, tuple[slice, tuple[int, ...]]]
@@ -10,18 +10,12 @@ Places = dict[str, tuple[slice, tuple[int, ...]]]
 class Views:
     """The parts of some rows by name, ``[N, ...]`` each: what is written into one is written into the rows."""
 
-    def __init__(self, rows_NxW: Any, places: Places) -> None:
-        self._rows_NxW, self._places = rows_NxW, places
+    def __init__(self, parts: dict[str, Any]) -> None:
+        self.__dict__ = parts
 
-    def __getattr__(self, name: str) -> Any:  # when it is first asked for
-        if name.startswith("_") or name not in self._places:
-            raise AttributeError(f"no part of these rows is called {name!r}")
-        at, shape = self._places[name]
-        view = self._rows_NxW[:, at if shape else at.start]
-        if len(shape) > 1:
-            view = view.reshape(view.shape[0], *shape)
-        self.__dict__[name] = view
-        return view
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class Layout:
@@ -40,6 +34,11 @@ class Layout:
         for name, shape in shapes.items():
             end = self.width + math.prod(shape)
             self.places[name], self.width = (slice(self.width, end), shape), end
+        self._flat = [(name, at if shape else at.start) for name, (at, shape) in self.places.items() if len(shape) < 2]
+        self._tables = [(name, at, shape) for name, (at, shape) in self.places.items() if len(shape) > 1]
 
     def open(self, rows_NxW: Any) -> Views:
-        return Views(rows_NxW, self.places)
+        parts = {name: rows_NxW[:, at] for name, at in self._flat}
+        for name, at, shape in self._tables:
+            parts[name] = rows_NxW[:, at].reshape(rows_NxW.shape[0], *shape)
+        return Views(parts)

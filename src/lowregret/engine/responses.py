@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, final
 
 from .. import inputs
@@ -25,6 +26,12 @@ class Response(ABC):
         """
 
 
+@cache
+def unit_rows(xp: Any, n: int, dtype: Any) -> Any:
+    """The identity matrix: row i is what plays or expects i alone."""
+    return xp.eye(n, dtype=dtype)
+
+
 def best_actions(xp: Any, worth_NxA: Any) -> Any:
     """The best action ``[N]`` by what each is worth: the first of those that are tied."""
     return xp.argmax((worth_NxA >= xp.max(worth_NxA, axis=-1, keepdims=True) - TIE) * 1, axis=-1)
@@ -39,7 +46,7 @@ class BestResponse(Response):
         return 0.0
 
     def plays(self, xp: Any, worth_NxA: Any, best_N: Any, temperature: Any) -> Any:
-        return xp.eye(worth_NxA.shape[1], dtype=worth_NxA.dtype)[best_N]
+        return unit_rows(xp, worth_NxA.shape[1], worth_NxA.dtype)[best_N]
 
 
 @final

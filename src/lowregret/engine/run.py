@@ -152,11 +152,10 @@ class Engine:
 
     def of_class(self, rows: Any, k: int) -> tuple[Views, Views, Views]:
         """What the test, the fallback and both remember of a class."""
-        begin, found = self.head.width + k * self.block, []
-        for part in (self.watched, self.played, self.common):
-            found.append(part.open(rows[:, begin : begin + part.width]))
-            begin += part.width
-        return found[0], found[1], found[2]
+        begin = self.head.width + k * self.block
+        played, common = begin + self.watched.width, begin + self.block - self.common.width
+        parts = self.watched.open(rows[:, begin:played]), self.played.open(rows[:, played:common])
+        return *parts, self.common.open(rows[:, common : begin + self.block])
 
     # A step
 
@@ -203,6 +202,8 @@ class Engine:
             temperature=temperature,
         )
         step = setting.play.prepare(played, step)
+        if step.in_force_N.all():
+            return step
         return step._replace(policy_NxA=xp.where(step.in_force_N[:, None], step.policy_NxA, model_NxA))
 
     def observe(
@@ -222,14 +223,15 @@ class Engine:
 
         def alarmed(level_N: Any) -> Any:
             head.level_D[:, k] = level_N
-            return (head.alarm > 0) | (self.can_alarm & (xp.mean(head.level_D, axis=-1) >= setting.watch.threshold))
+            return had_N | (self.can_alarm & (head.level_D.sum(-1) >= setting.lag * setting.watch.threshold))
 
         had_N = head.alarm > 0
         level_N = setting.watch.update(watched, step, came, number - head.begun, alarmed)
         setting.play.update(played, step, came, common.seen_C)
         newly_N = alarmed(level_N) & ~had_N
-        head.alarm[:] = xp.where(newly_N, head.observed, head.alarm)
-        head.at_alarm[:] = xp.where(newly_N, self.worst_lead(head.lead_P), head.at_alarm)
+        if newly_N.any():
+            head.alarm[:] = xp.where(newly_N, head.observed, head.alarm)
+            head.at_alarm[:] = xp.where(newly_N, self.worst_lead(head.lead_P), head.at_alarm)
         turned_N = self._turned(rows, head, had_N)
         if missing_N is not None and missing_N.any():
             rows[missing_N] = before[missing_N]

@@ -433,17 +433,19 @@ class Guard:
                     taken = self._reading.action(self.shape, action)
                 except ValueError as error:
                     raise self._placed(error) from None
-                if pending.dropped_N.any():
-                    mask = pending.dropped_N if mask is None else mask | pending.dropped_N
+                dropped_N = pending.dropped_N if pending.dropped_N.any() else None
+                if dropped_N is not None:
+                    mask = dropped_N if mask is None else mask | dropped_N
                 form: Any = self.engine if isinstance(pending.step, Step) else self._form
                 rows, told = form.observe(now.rows_NxW, pending.number, pending.step, found, mask, taken)
-                if pending.dropped_N.any():  # as if it had never been advised in these streams
-                    rows[pending.dropped_N] = now.rows_NxW[pending.dropped_N]
+                if dropped_N is not None:  # as if it had never been advised in these streams
+                    rows[dropped_N] = now.rows_NxW[dropped_N]
                 name = lambda n: self._name(now, n)  # noqa: E731
                 fresh = events_of(self.engine, rows, told, pending.number, now.advised, name)
                 waiting = tuple(one for one in now.waiting if one is not pending)
-                now = now._replace(rows_NxW=rows, waiting=waiting)
-            self._state = now.changed(events=now.events + fresh)
+                self._state = now.changed(rows_NxW=rows, waiting=waiting, events=now.events + fresh)
+            else:
+                self._state = now.changed(events=now.events + fresh)
         tell(fresh, self.on_event)
 
     def _too_late(self, now: State, step: int | None) -> tuple[Event, ...]:
