@@ -22,7 +22,6 @@ from lowregret.engine import (
 from lowregret.engine.comparators import Comparators
 from lowregret.engine.loop import Loop, Waiting, fits, form_of, warm_up
 from lowregret.engine.responses import best_actions
-from lowregret.engine.run import at_time
 
 from ..conftest import random_problem, sweep
 
@@ -160,7 +159,7 @@ def test_a_stream_may_change_its_form_at_any_step(seed: int) -> None:
     for number in range(1, states.shape[1] + 1):
         while len(waiting) == lag:
             observe(int(rng.choice(list(waiting))) if number - min(waiting) < lag else min(waiting))
-        now = at_time(said, number - 1)
+        now = said.at((slice(None), number - 1))
         step, form = engine.advise(rows, number, now), rng.integers(3)
         found = [loop.advise_one(other[n], number, *one) for n, one in enumerate(singly(loop, now))]
         held: Any = [one for _, one in found]
@@ -186,14 +185,6 @@ def test_ties_are_not_decided_by_rounding() -> None:
     action, step = Loop(engine).advise_one(engine.start(1)[0], 1, law)
     assert action == 0
     close(step.policy_NxA, engine.advise(engine.start(1), 1, Said(law[None])).policy_NxA)
-
-
-def test_past_its_horizon_a_guard_goes_on_alike() -> None:
-    rng = np.random.default_rng(0)
-    engine = Engine(Setting(lr.matching(), Actions(), ExactTest(horizon=10), Recovery(), BestResponse()))
-    loop = Loop(engine)
-    said, states, _ = random_recording(rng, engine.setting, 3, 60)
-    close(loop.run(engine.start(3), said, states).rows, engine.run(engine.start(3), said, states).rows)
 
 
 @pytest.mark.parametrize("law", [[0.5, 0.6], [1.1, -0.1], [np.nan, 1.0], [1.0]])

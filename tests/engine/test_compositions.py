@@ -5,7 +5,7 @@ Each is played step by step, as a recording, saved half-way and taken up again, 
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,13 +22,11 @@ from lowregret.engine import (
     Recovery,
     References,
     Said,
-    Trace,
     UseReference,
     loop,
 )
-from lowregret.engine.run import at_time
-from lowregret.guard import Alarm, Guard
-from lowregret.guard.state import said_of_streams
+from lowregret.guard import Event, Guard
+from lowregret.guard.events import events_of_trace
 
 N, T, S = 3, 25, 3
 GAME = lr.DecisionProblem([[0.9, -0.6, 0.1], [-0.4, 0.8, -0.2], [-0.5, -0.3, 0.7]])
@@ -139,7 +137,7 @@ def of_composition(c: Composition) -> tuple[Said, np.ndarray]:
 
 def advise(guard: Guard, said: Said, t: int) -> np.ndarray:
     """The next step, as a caller would ask for it; ``[N, A]``, or [1, A] of a single stream."""
-    now = at_time(said, t)
+    now = said.at((slice(None), t))
     streams = 0 if guard.is_alone else slice(None)
 
     def of(part: Any) -> Any:
@@ -179,19 +177,8 @@ def taken_over(c: Composition, guard: Guard) -> Guard:
     return other
 
 
-def told(guard: Guard) -> Iterator[Telling]:
-    for event in guard.events:
-        since = event.since if isinstance(event, Alarm) else None
-        yield type(event).__name__, event.stream or 0, event.step, event.known, since
-
-
-def told_by(trace: Trace) -> Iterator[Telling]:
-    for t, n in np.argwhere((trace.alarm_NxT | (trace.turned_NxT != 0)).T).tolist():
-        when = n, t + 1, int(trace.known_T[t])
-        if trace.alarm_NxT[n, t]:
-            yield "Alarm", *when, trace.suspects[n, t].since
-        else:
-            yield "Return" if trace.turned_NxT[n, t] > 0 else "ModelDropped", *when, None
+def told(events: Iterable[Event]) -> list[Telling]:
+    return [(type(e).__name__, e.stream or 0, e.step, e.known, getattr(e, "since", None)) for e in events]
 
 
 class Run(NamedTuple):
@@ -205,13 +192,14 @@ class Run(NamedTuple):
 def alike_in_all_ways(c: Composition) -> Run:
     """Step by step, taken up half-way, and recorded: the same, in the form that there is; saved to the last bit."""
     (guard, policy_NxTxA), (again, policy_again_NxTxA) = played(c, halves=False), played(c, halves=True)
-    run = Run(policy_NxTxA, np.atleast_1d(guard.evidence[0]), list(told(guard)))
-    near(c, Run(policy_again_NxTxA, np.atleast_1d(again.evidence[0]), list(told(again))), run)
+    run = Run(policy_NxTxA, np.atleast_1d(guard.evidence[0]), told(guard.events))
+    near(c, Run(policy_again_NxTxA, np.atleast_1d(again.evidence[0]), told(again.events)), run)
     (said, outcomes_NxT), n = of_composition(c), 1 if c.streams is None else c.streams
-    form, some = loop.form_of(guard.engine), said_of_streams(said, np.arange(n))
+    form, some = loop.form_of(guard.engine), said.at((np.arange(n),))
     assert again.dumps() == guard.dumps() or isinstance(form, loop.Loop), c  # compiled, sums have no order
     trace = form.run(guard.engine.start(n), some, outcomes_NxT[:n])
-    near(c, Run(trace.policy_NxTxA, trace.evidence_NxT[:, -1], list(told_by(trace))), run)
+    events = told(event for _, event in events_of_trace(guard.engine, trace))
+    near(c, Run(trace.policy_NxTxA, trace.evidence_NxT[:, -1], events), run)
     return run
 
 

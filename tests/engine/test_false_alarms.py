@@ -25,7 +25,6 @@ from lowregret.engine import (
     Setting,
     UseReference,
 )
-from lowregret.engine.run import at_time
 
 from ..conftest import random_problem, sweep
 
@@ -38,15 +37,18 @@ class Guarded(NamedTuple):
     fallback: Any = Recovery()
     has_horizon: bool = False
     lag: int = 1
+    past: int = 0  # so many steps are past the horizon
 
     def engine(self, problem: lr.DecisionProblem | lr.Payoff, delta: float, T: int) -> Engine:
-        test = ExactTest(delta, T if self.has_horizon else None)
+        test = ExactTest(delta, T - self.past if self.has_horizon else None)
         return Engine(Setting(problem, self.against, test, self.fallback, self.response, self.lag))
 
 
 GUARDED = {
     "the default": Guarded(),
     "a horizon": Guarded(has_horizon=True),
+    "past a horizon": Guarded(has_horizon=True, past=4),
+    "late, past a horizon": Guarded(has_horizon=True, lag=2, past=4),
     "quantal": Guarded(response=QuantalResponse(0.3)),
     "quantal that cools": Guarded(response=QuantalResponse()),
     "references": Guarded(Actions() + References("one", "two")),
@@ -134,7 +136,7 @@ def test_capital_never_grows_on_average(name: str, seed: int) -> None:
     rows, waiting, had_DxN = engine.start(N), {}, np.ones((lag, N))
     for t in range(T + lag - 1):
         if t < T:
-            waiting[t] = engine.advise(rows, t + 1, at_time(said, t))
+            waiting[t] = engine.advise(rows, t + 1, said.at((slice(None), t)))
         if (due := t - lag + 1) < 0:
             continue
         rows, _ = engine.observe(rows, due + 1, waiting.pop(due), states_NxT[:, due])

@@ -13,7 +13,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.engine import Said, Step
-from lowregret.guard.state import advised_again, said_of_streams
+from lowregret.guard.state import advised_again
 
 COIN = lr.matching()
 SKEW = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3], [-1.0, 1.0]])
@@ -122,7 +122,7 @@ class Match:
         new.rows, new.t, new.alarm_N = self.rows[at_N], self.t, self.alarm_N[at_N]
         new.lead_NxTxP = self.lead_NxTxP[at_N]
         for number, said, step, came_N in self.waiting:
-            said = said_of_streams(said, at_N)
+            said = said.at((at_N,))
             was = step.in_force_N[at_N], step.policy_NxA[at_N]
             step = advised_again(self.guard.engine, new.rows, number, said, *was)
             new.waiting.append((number, said, step, None if came_N is None else came_N[at_N]))

@@ -87,9 +87,8 @@ def test_without_a_lag_a_step_is_advised_anew_unless_the_next_is_asked_for() -> 
 
 def test_outcomes_that_are_missing_in_some_streams() -> None:
     """None, a mask, or a masked array: as if these streams had been skipped."""
-    rng, alone, fleets = np.random.default_rng(0), [lr.Guard(COIN) for _ in range(3)], []
-    for _ in range(3):
-        fleets.append(lr.Guard(COIN, streams=3))
+    rng, alone = np.random.default_rng(0), [lr.Guard(COIN) for _ in range(3)]
+    fleets = [lr.Guard(COIN, streams=3) for _ in range(3)]
     for _ in range(40):
         probs, states, missing = rng.dirichlet([0.5, 0.5], 3), rng.integers(2, size=3), rng.random(3) < 0.3
         for fleet in fleets:

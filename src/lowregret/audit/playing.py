@@ -5,17 +5,15 @@ Players that are only there for comparison stand in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import softmax
-from ..engine import Engine, NoTest, Said, Setting
+from ..engine import Engine, NoTest, Setting
 from ..engine.loop import form_of
-from ..engine.responses import best_actions
 from ..guard import Guard
 from ..guard.events import Alarm, Event, events_of_trace
-from .known import part_of
 from .streams import Block, utilities
 
 PLAYERS = ("model", "guard", "fallback")
@@ -57,8 +55,9 @@ def play(guard: Guard, block: Block, fallback: bool = True) -> Played:
         "guard": paid(found.policy_NxTxA),
     }
     if fallback:
-        alone = _traced(_untested(setting), block) if setting.tests else found
-        earned["fallback"] = paid(alone.policy_NxTxA)
+        s, untested = setting, NoTest(setting.test.horizon)  # which plays the fallback from the first step on
+        alone = Setting(s.problem, s.against, untested, s.fallback, s.response, s.lag) if s.tests else None
+        earned["fallback"] = paid((found if alone is None else _traced(Engine(alone), block)).policy_NxTxA)
     earned |= {name: earns(guard, block, utility_AxNxT) for name, earns in YARDSTICKS.items()}
     earned |= {f"reference {name}": paid(own) for name, own in zip(setting.references, answers, strict=True)}
     trips_N = np.zeros(len(block.index_N), dtype=np.int64)
@@ -95,28 +94,15 @@ def _alike(block: Block) -> list[np.ndarray]:
     return [np.flatnonzero(which_N.ravel() == k) for k in range(int(which_N.max()) + 1)]
 
 
-def _untested(setting: Setting) -> Engine:
-    """What plays the fallback from the first step on."""
-    s = setting
-    return Engine(Setting(s.problem, s.against, NoTest(s.test.horizon), s.fallback, s.response, s.lag))
-
-
 def _responses(setting: Setting, block: Block) -> tuple[np.ndarray, list[np.ndarray]]:
     """The best action by the model ``[N, T]``, and for each reference the response ``[N, T, A]`` to it."""
     N, T = block.came_NxT.shape
-    flat, outcomes = np.unravel_index(np.arange(N * T), (N, T)), setting.outcomes
-    said = Said(*(part if part is None else part_of(part, flat) for part in block.said(setting.problem)))
-    clock_R, payoffs = flat[1] // setting.lag * 1.0, said.payoffs
-    if payoffs is None:
-        payoffs = outcomes.payoffs
-
-    def answered(forecast: Any) -> tuple[np.ndarray, np.ndarray]:
-        worth_RxA = outcomes.worth(forecast, payoffs, clock_R)
-        best_R, temperature = best_actions(np, worth_RxA), setting.temperature_at(clock_R)
-        return best_R, setting.response.plays(np, worth_RxA, best_R, temperature)
-
+    flat = np.unravel_index(np.arange(N * T), (N, T))
+    said = block.said(setting.problem).at(flat)
+    given = setting.outcomes.payoffs if said.payoffs is None else said.payoffs, flat[1] // setting.lag * 1.0
     theirs = said.references if isinstance(said.references, tuple) else np.moveaxis(said.references, 1, 0)
-    return answered(said.forecast)[0].reshape(N, T), [answered(each)[1].reshape(N, T, -1) for each in theirs]
+    advised_R, _ = setting.respond(said.forecast, *given)
+    return advised_R.reshape(N, T), [setting.respond(each, *given)[1].reshape(N, T, -1) for each in theirs]
 
 
 def _hedge(guard: Guard, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:

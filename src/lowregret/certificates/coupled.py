@@ -235,11 +235,10 @@ def late_factor(lag: int) -> float:
     >>> [round(late_factor(d), 2) for d in (1, 2, 3, 5, 10)]
     [1.0, 2.0, 2.75, 3.56, 4.56]
     """
-    from scipy.optimize import minimize_scalar
-
     d = inputs.whole(lag, "lag")
     if d == 1:
         return 1.0
+    from scipy.optimize import minimize_scalar  # late: it takes longer to load than all the rest
 
     def factor(share: float) -> float:  # b = share / d
         # ln((1 - (d-1) b) / b) = ln(1 + (1 - d b) / b), exact where b is near 1/d.

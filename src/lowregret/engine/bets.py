@@ -53,6 +53,7 @@ class Watch(Protocol):
     """A test at work in one setting; ``memory`` has views of what it remembers, ``[N, ...]``."""
 
     threshold: float  # an alarm is raised where the mean level of all classes reaches it
+    fresh_level: float  # what the level of a class is before its first outcome
 
     def shapes(self) -> Shapes: ...
     def start(self, memory: Views) -> None: ...
@@ -102,7 +103,7 @@ class NoTest:
 class Unwatched:
     """No test, at work."""
 
-    threshold = math.inf
+    threshold, fresh_level = math.inf, 1.0
 
     def shapes(self) -> Shapes:
         return {}
@@ -141,7 +142,7 @@ class ExactTest:
             raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {self.delta:g}")
 
     def watch(self, setting: Any) -> "Bets":
-        return Bets(self, setting)
+        return Bets(setting)
 
     def usual_fallback(self) -> Recovery:
         return Recovery()
@@ -161,7 +162,7 @@ def prior_of(setting: Any) -> Prior:
 class Bets:
     """All bettors, at work in one setting."""
 
-    def __init__(self, test: ExactTest, setting: Any) -> None:
+    def __init__(self, setting: Any) -> None:
         xp = self.xp = setting.xp
         self.setting, self.prior, self.second = setting, prior_of(setting), setting.has_second_bettor
         self.threshold, self.is_number = 1 / setting.class_delta, setting.outcomes.n_states == 0
@@ -171,7 +172,8 @@ class Bets:
         self.later_K = xp.asarray(self.prior.weights_K(2)[order])
         self.most, self.none, weight = xp.asarray(MOST), xp.asarray(0.0), self.prior.second_weight
         self.second_first, self.second_later = float(weight(np.array(1.0))), float(weight(np.array(2.0)))
-        self.factor_AxSxAxK = self._table() if self.second and setting.has_fixed_payoffs else None
+        self.fresh_level, pure = self.prior.share, setting.against.are_pure
+        self.factor_AxSxAxK = self._table() if self.second and pure and setting.has_fixed_payoffs else None
 
     def shapes(self) -> Shapes:
         P = self.setting.n_comparators

@@ -30,6 +30,7 @@ class Named(NamedTuple):
 class Comparators(ABC):
     """Whom regret is measured against; ``+`` puts them side by side."""
 
+    are_pure = False  # whether each plays one action alone where forecasts are answered by one
     contexts: tuple[str, ...] = ()  # names; empty: there is one, without a name
     references: tuple[str, ...] = ()  # names of those whose forecasts come with every step
 
@@ -50,10 +51,10 @@ class Comparators(ABC):
         """Who stands at a place."""
 
     def __add__(self, other: "Comparators") -> "Comparators":
-        both = (*self._parts(), *other._parts())
+        both = (*self.kinds(), *other.kinds())
         return Together(tuple(sorted(both, key=lambda part: isinstance(part, References))))  # those come last
 
-    def _parts(self) -> tuple["Comparators", ...]:
+    def kinds(self) -> tuple["Comparators", ...]:
         return (self,)
 
     @property
@@ -75,6 +76,7 @@ class Actions(Comparators):
     6
     """
 
+    are_pure = True
     per: Sequence[str] | int | None = None
     contexts: tuple[str, ...] = field(init=False, repr=False, default=())
 
@@ -114,6 +116,8 @@ class References(Comparators):
     >>> References("desk", "last year").count(n_actions=3)
     2
     """
+
+    are_pure = True
 
     def __init__(self, *names: str) -> None:
         self.references = inputs.names_of(names, "References")
@@ -161,6 +165,7 @@ class Together(Comparators):
             raise ValueError(f"references must have different names, got {asked}")
         object.__setattr__(self, "contexts", spoken[0].contexts if spoken else ())
         object.__setattr__(self, "references", tuple(asked))
+        object.__setattr__(self, "are_pure", all(part.are_pure for part in self.parts))
 
     def count(self, n_actions: int) -> int:
         return sum(part.count(n_actions) for part in self.parts)
@@ -191,7 +196,7 @@ class Together(Comparators):
             place -= part.count(n_actions)
         raise IndexError(place)
 
-    def _parts(self) -> tuple[Comparators, ...]:
+    def kinds(self) -> tuple[Comparators, ...]:
         return self.parts
 
     def __str__(self) -> str:

@@ -47,7 +47,10 @@ After = Callable[[Any, int, float | None], Bound | None]
 
 
 class Play(Protocol):
-    """A fallback at work in one setting; ``memory`` has views of what it remembers, ``[N, ...]``."""
+    """A fallback at work in one setting; ``memory`` has views of what it remembers, ``[N, ...]``.
+
+    If it remembers a part ``trusted``, that says whether the model has returned: events tell of its changes.
+    """
 
     name: str  # by which a certificate calls it
     takes_scale: bool  # it learns from what was earned, not from the states
@@ -158,7 +161,7 @@ class Hedge:
         below_N = xp.log(xp.mean(xp.exp((lead_NxX - best_N[:, None]) * rate_N[:, None]), axis=-1)) / rate_N
         return xp.where(gap_N > LEAST, best_N + below_N, best_N)
 
-    def paid(self, step: Step, came: Came) -> Any:
+    def paid(self, came: Came) -> Any:
         """What each expert earned, ``[N, X]``."""
         model_Nx1 = came.model_N[:, None]
         return self.xp.concat([came.gained_NxE + model_Nx1, model_Nx1], axis=1)
@@ -199,7 +202,7 @@ class MixtureThenHedge:
 
     def prepare(self, memory: Views, step: Step) -> Step:
         mixture_NxS, parts_NxLxS = self.mixture.forecasts(memory, step)
-        mixed_NxA = self.setting.respond(mixture_NxS, step)
+        _, mixed_NxA = self.setting.respond(mixture_NxS, step.payoffs, step.clock_N)
         is_safe_N = memory.is_safe_C[step.here] > 0
         policy_NxA = mixed_NxA
         if is_safe_N.any():
@@ -213,12 +216,12 @@ class MixtureThenHedge:
         if not step.in_force_N.any():
             return
         xp, late_N = self.xp, step.in_force_N
-        paid_NxX = self.hedge.paid(step, came)
+        paid_NxX = self.hedge.paid(came)
         own_N = (step.policy_NxA * came.paid_NxA).sum(-1)
         account_NxX = memory.account_CxX[step.here] + paid_NxX - own_N[:, None]
         account_NxX = account_NxX * (account_NxX > 0) * late_N[:, None]
         worst_N = xp.max(account_NxX, axis=-1)
-        limit = self.limit if self.setting.rounds is not None else self.limit * (step.seen_N + 1) ** 0.5
+        limit = self.limit if self.setting.rounds is not None else self.limit * seen_NxC[step.here] ** 0.5
         was_N = memory.is_safe_C[step.here] > 0
         is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
         self.hedge.update(memory, step, paid_NxX, was_N & is_safe_N, ~(was_N & is_safe_N))
@@ -237,9 +240,8 @@ class HedgeAlone:
 
     def __init__(self, setting: Any) -> None:
         self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
-        self.regret_after = partial(
-            _lost_by, SafePlay(setting.payoff_range.span, self.hedge.experts, setting.n_contexts)
-        )
+        safe = SafePlay(setting.payoff_range.span, self.hedge.experts, setting.n_contexts)
+        self.regret_after = partial(_lost_by, safe)
 
     def shapes(self) -> Shapes:
         return self.hedge.shapes() | {"trusted": ()}
@@ -252,7 +254,7 @@ class HedgeAlone:
     def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
         late_N = step.in_force_N
         if late_N.any():
-            self.hedge.update(memory, step, self.hedge.paid(step, came), late_N, late_N & False)
+            self.hedge.update(memory, step, self.hedge.paid(came), late_N, late_N & False)
             trusts(memory, self.share(memory, seen_NxC), late_N)
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
@@ -264,11 +266,7 @@ class HedgeAlone:
 @final
 @dataclass(frozen=True)
 class UseReference:
-    """After an alarm, what the reference of this name says is acted on, for good.
-
-    >>> UseReference("today's model").name
-    "today's model"
-    """
+    """After an alarm, act on the forecasts of this reference for good."""
 
     name: str
 
@@ -325,7 +323,7 @@ class FollowLearner:
             )
         if not self.acts:
             same_states(learner, setting.problem)
-            if setting.temperature == 0:
+            if setting.plays_best:
                 raise ValueError(
                     f"fallback {self.name} is a distribution that learns, and the best response to it may lose every "
                     "step: take response=QuantalResponse(), Recovery(), or a policy such as AdaHedge"
@@ -336,10 +334,8 @@ class FollowLearner:
             steps = "an unknown number of" if setting.rounds is None else setting.rounds
             raise ValueError(f"fallback {self.name} was made for {lasts} steps, the test may run for {steps} steps")
         # What it says itself of every action; what is lost to references, or in contexts, is not known.
-        plain = not setting.references and setting.n_contexts == 1
-        self.regret_after = (
-            getattr(learner, "regret_after", partial(_lost_by, None)) if plain else partial(_lost_by, None)
-        )
+        plain, unknown = not setting.references and setting.n_contexts == 1, partial(_lost_by, None)
+        self.regret_after = getattr(learner, "regret_after", unknown) if plain else unknown
         fresh = learner.start((1,))
         self.shape_of = [leaf.shape[1:] for leaf in leaves_of(fresh)]
         after = learner.update(fresh, np.zeros(1, dtype=np.int64))
@@ -358,7 +354,8 @@ class FollowLearner:
             played_NxA = self._checked(self.learner.policy(held), self.setting.outcomes.n_actions, step)  # type: ignore[union-attr]
             return step._replace(policy_NxA=played_NxA, mixture_NxS=step.forecast)
         believed_NxS = self._checked(self.learner.predict(held), self.setting.outcomes.n_states, step)  # type: ignore[union-attr]
-        return step._replace(mixture_NxS=believed_NxS, policy_NxA=self.setting.respond(believed_NxS, step))
+        _, played_NxA = self.setting.respond(believed_NxS, step.payoffs, step.clock_N)
+        return step._replace(mixture_NxS=believed_NxS, policy_NxA=played_NxA)
 
     def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
         self._write(memory, self.learner.update(self._read(memory), came.state_N))

@@ -15,7 +15,7 @@ import numpy as np
 from .. import inputs
 from . import fallbacks, responses
 from .bets import MOST, Bets, Unwatched
-from .comparators import Actions, Comparators, References, Together
+from .comparators import Actions, References
 from .fallbacks import MixtureThenHedge
 from .layout import Layout, Views
 from .responses import BestResponse, QuantalResponse
@@ -49,10 +49,10 @@ def fits(setting: Setting) -> bool:
     """Whether the loop can run this setting."""
     return (
         setting.xp is np
-        and isinstance(setting.watch, (Bets, Unwatched))
-        and isinstance(setting.play, MixtureThenHedge)
-        and isinstance(setting.response, (BestResponse, QuantalResponse))
-        and all(isinstance(kind, (Actions, References)) for kind in kinds_of(setting.against))
+        and type(setting.watch) in (Bets, Unwatched)
+        and type(setting.play) is MixtureThenHedge
+        and type(setting.response) in (BestResponse, QuantalResponse)
+        and all(isinstance(kind, (Actions, References)) for kind in setting.against.kinds())
     )
 
 
@@ -61,10 +61,6 @@ def form_of(engine: Engine, steps: int = 0) -> "Engine | Loop":
     if steps >= WORTH_COMPILING and fits(engine.setting):
         warm_up()
     return Loop(engine) if is_ready() and fits(engine.setting) else engine
-
-
-def kinds_of(against: Comparators) -> tuple[Comparators, ...]:
-    return against.parts if isinstance(against, Together) else (against,)
 
 
 def plain(values: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -102,6 +98,7 @@ class Loop:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.kernels, k = engine, _kernels.ready, _kernels.ready
+        self.head, self.start, self.width = engine.head, engine.start, engine.width
         constants = self._constants(engine.setting)
         axes = self._axes(engine, constants)
         A, S, Q, X, K = (axes[name] for name in "ASQXK")
@@ -112,12 +109,11 @@ class Loop:
             | {"payoffs_AxS": (axes["changes"] * A, S), "paid_A": (A,), "paid_X": (X,), "expert_X": (X,)}
             | {"gain_S": (S,), "excess_K": (K,), "factor_K": (K,)}
         )
-        self.width = self.waiting.width
         self.constants = np.concatenate([plain(values) for values in constants.values()])
         held = Layout({name: values.shape for name, values in constants.items()})
-        row, waiting, constant = (np.arange(n)[None] for n in (engine.width, self.width, len(self.constants)))
+        row, waiting, constant = (np.arange(n)[None] for n in (self.width, self.waiting.width, len(self.constants)))
         head = engine.head.open(row)
-        places = places_of(head, k.IN_ROW) | {"head_trusted": int(head.trusted[0]), "waiting": self.width}
+        places = places_of(head, k.IN_ROW) | {"head_trusted": int(head.trusted[0]), "waiting": self.waiting.width}
         for views in engine.of_class(row, 0):
             places |= places_of(views, k.IN_BLOCK, engine.head.width)
         places |= places_of(self.waiting.open(waiting), k.IN_WAITING) | places_of(held.open(constant), k.CONSTANTS)
@@ -162,7 +158,7 @@ class Loop:
         play, bets, A = setting.play, setting.watch, setting.outcomes.n_actions
         assert isinstance(play, MixtureThenHedge)
         awake, kinds, begin, spoken = [], [], 0, A
-        for kind in kinds_of(setting.against):
+        for kind in setting.against.kinds():
             own, per = len(kind.references) or A, A if kind.contexts else 0
             first = spoken if kind.references else 0  # actions speak first, then references
             awake += [(first + i, begin + i, per) for i in range(own)]
@@ -191,7 +187,7 @@ class Loop:
         payoffs_AxS: np.ndarray = NOTHING,
     ) -> tuple[int, Waiting]:
         """The likeliest action (below 0 where a forecast is none), and the step that waits for its outcome."""
-        held, said = np.empty(self.width), (forecast_S, references_QxS, context_1, scale_1, payoffs_AxS)
+        held, said = np.empty(self.waiting.width), (forecast_S, references_QxS, context_1, scale_1, payoffs_AxS)
         action = self.kernels.advise_all(self.sizes, self.constants, row, held, number, *said)
         return action, Waiting(held, self.waiting)
 
@@ -203,7 +199,7 @@ class Loop:
 
     def advise(self, rows: np.ndarray, number: int, said: Said) -> Waiting:
         """The step of this number, with what is to be played."""
-        held = np.empty(len(rows) * self.width)
+        held = np.empty(len(rows) * self.waiting.width)
         found = self.kernels.advise_all(self.sizes, self.constants, plain(rows), held, number, *self._said(said))
         if found < 0:
             raise ValueError(f"forecasts must be probabilities, not so for stream {-1 - found}")
@@ -249,7 +245,8 @@ class Loop:
         known_T = np.minimum(np.arange(T) + (lag if lags_T is None else lags_T), T)
         when = plain(known_T, np.int64), known_T.argsort(kind="stable")
         flat = [part.reshape(-1) for part in (told_NxT, *written)]
-        played = rows.reshape(-1), np.empty(lag * self.width), begin, *self._said(said), states, *when, *flat
+        held = np.empty(lag * self.waiting.width)
+        played = rows.reshape(-1), held, begin, *self._said(said), states, *when, *flat
         bad = self.kernels.record(self.sizes, self.constants, *played)
         if bad >= 0:
             raise ValueError(f"forecasts must be probabilities, not so for stream {bad // T} at step {bad % T}")

@@ -12,11 +12,15 @@ TIE = 1e-12  # of utility: actions worth the same to within this are tied
 
 
 class Response(ABC):
-    """The mixed action that answers a forecast; the only place that knows a temperature."""
+    """The mixed action that answers a forecast; the only place that knows a temperature.
+
+    With one of your own false alarms stay within delta, and no regret is promised: bounds are proved for
+    ``BestResponse`` and ``QuantalResponse``.
+    """
 
     @abstractmethod
     def temperature_for(self, rounds: int | None) -> float | None:
-        """What it is for so many steps (None: an unknown number); None: it falls with the steps."""
+        """That of so many steps (None: unknown), by which bets choose their rates; None: it falls with the steps."""
 
     @abstractmethod
     def plays(self, xp: Any, worth_NxA: Any, best_N: Any, temperature: Any) -> Any:

@@ -19,7 +19,7 @@ from .bets import NoTest, Suspect, Test
 from .comparators import Comparators
 from .fallbacks import Fallback, FollowLearner, Play
 from .layout import Layout, Views
-from .responses import Response, best_actions
+from .responses import BestResponse, Response, best_actions
 from .step import Came, Numbers, Outcomes, Said, States, Step
 
 
@@ -67,6 +67,11 @@ class Setting:
         return not isinstance(self.test, NoTest)
 
     @property
+    def plays_best(self) -> bool:
+        """Whether what is played against the model's forecast is best by it."""
+        return type(self.response) is BestResponse
+
+    @property
     def class_delta(self) -> float:
         """The chance of a false alarm that one class is tested at."""
         return self.test.delta / late_factor(self.lag)
@@ -74,7 +79,7 @@ class Setting:
     @property
     def has_second_bettor(self) -> bool:
         """Whether somebody bets on the fallback's mixture: where best responses answer distributions."""
-        return self.tests and self.play.mixes and self.temperature == 0
+        return self.tests and self.play.mixes and self.plays_best
 
     def temperature_at(self, clock_N: Any) -> Any:
         """The temperature of a step of a class, before which so many were observed: a number, or ``[N, 1]``."""
@@ -82,10 +87,11 @@ class Setting:
             return self.temperature
         return self.payoff_range.anytime_temperature(clock_N + 1)[:, None]
 
-    def respond(self, forecast: Any, step: Step) -> Any:
-        """The response ``[N, A]`` to another forecast of a step."""
-        worth_NxA = self.outcomes.worth(forecast, step.payoffs, step.clock_N)
-        return self.response.plays(self.xp, worth_NxA, best_actions(self.xp, worth_NxA), step.temperature)
+    def respond(self, forecast: Any, payoffs: Any, clock_N: Any) -> tuple[Any, Any]:
+        """The best action ``[N]`` by a forecast, and the response ``[N, A]`` to it."""
+        worth_NxA = self.outcomes.worth(forecast, payoffs, clock_N)
+        best_N = best_actions(self.xp, worth_NxA)
+        return best_N, self.response.plays(self.xp, worth_NxA, best_N, self.temperature_at(clock_N))
 
 
 class Told(NamedTuple):
@@ -117,18 +123,8 @@ class Engine:
     def __init__(self, setting: Setting) -> None:
         self.setting, self.xp = setting, setting.xp
         P, D = setting.n_comparators, setting.lag
-        counts = [
-            "observed",
-            "missed",
-            "reported",
-            "alarm",
-            "at_alarm",
-            "trusted",
-            "episode",
-            "begun",
-            "past_steps",
-            "past_bound",
-        ]
+        counts = ["observed", "missed", "reported", "alarm", "at_alarm"]
+        counts += ["trusted", "episode", "begun", "past_steps", "past_bound"]
         self.head = Layout({"lead_P": (P,), "realised_P": (P,), "level_D": (D,), **dict.fromkeys(counts, ())})
         self.watched, self.played = Layout(setting.watch.shapes()), Layout(setting.play.shapes())
         self.common = Layout({"seen_C": (setting.n_contexts,), "clock": ()})
@@ -147,7 +143,7 @@ class Engine:
             watched, played, _ = self.of_class(rows, k)
             self.setting.watch.start(watched)
             self.setting.play.start(played)
-            head.level_D[:, k] = watched.actors if hasattr(watched, "actors") else 1.0
+            head.level_D[:, k] = self.setting.watch.fresh_level
         return rows
 
     def of_class(self, rows: Any, k: int) -> tuple[Views, Views, Views]:
@@ -166,14 +162,8 @@ class Engine:
         _, played, common = self.of_class(rows, k)
         n, outcomes = rows.shape[0], setting.outcomes
         here = (slice(None), 0) if said.context_N is None else (xp.arange(n), said.context_N)
-        clock_N = common.clock * 1.0
-        payoffs = said.payoffs
-        if payoffs is None:
-            payoffs = outcomes.payoffs
-        temperature = setting.temperature_at(clock_N)
-        worth_NxA = outcomes.worth(said.forecast, payoffs, clock_N)
-        advised_N = best_actions(xp, worth_NxA)
-        model_NxA = setting.response.plays(xp, worth_NxA, advised_N, temperature)
+        clock_N, payoffs = common.clock * 1.0, outcomes.payoffs if said.payoffs is None else said.payoffs
+        advised_N, model_NxA = setting.respond(said.forecast, payoffs, clock_N)
         answers_NxQxA = xp.zeros((n, 0, outcomes.n_actions), dtype=xp.float64)
         references_NxQxS = xp.zeros((n, 0, outcomes.n_states), dtype=xp.float64)
         if setting.references:
@@ -181,9 +171,7 @@ class Engine:
             if outcomes.n_states:
                 references_NxQxS = each
                 each = [each[:, q] for q in range(each.shape[1])]
-            worths = [outcomes.worth(one, payoffs, clock_N) for one in each]
-            answers = [setting.response.plays(xp, worth, best_actions(xp, worth), temperature) for worth in worths]
-            answers_NxQxA = xp.stack(answers, axis=1)
+            answers_NxQxA = xp.stack([setting.respond(one, payoffs, clock_N)[1] for one in each], axis=1)
         plays_NxExA, at_NxE = setting.against.awake(xp, model_NxA, answers_NxQxA, said.context_N)
         step = Step(
             forecast=said.forecast,
@@ -193,13 +181,11 @@ class Engine:
             at_NxE=at_NxE,
             here=here,
             clock_N=clock_N,
-            seen_N=common.seen_C[here] * 1.0,
             in_force_N=(head.alarm > 0) | (not setting.tests),
             scale_N=said.scale_N,
             payoffs=payoffs,
             references_NxQxS=references_NxQxS,
             answers_NxQxA=answers_NxQxA,
-            temperature=temperature,
         )
         step = setting.play.prepare(played, step)
         if step.in_force_N.all():
@@ -296,9 +282,8 @@ class Engine:
     ) -> Trace:
         """All steps of recordings ``[N, T, ...]``; each outcome comes as late as it may, or as ``lags_T`` says."""
         (n, T), A = outcomes_NxT.shape, self.setting.outcomes.n_actions
-        known_T = np.minimum(
-            np.arange(T) + (self.setting.lag if lags_T is None else lags_T), T
-        )  # steps advised by then
+        lags_T = self.setting.lag if lags_T is None else lags_T
+        known_T = np.minimum(np.arange(T) + lags_T, T)  # steps advised by then
         due: list[list[int]] = [[] for _ in range(T + 1)]
         for t, known in enumerate(known_T.tolist()):
             due[known].append(t)
@@ -308,7 +293,7 @@ class Engine:
         suspects, shares, waiting = {}, {}, dict[int, Step]()
         for t in range(T):
             share[:, t] = self.share(rows)
-            step = waiting[t] = self.advise(rows, begin + t, at_time(said, t))
+            step = waiting[t] = self.advise(rows, begin + t, said.at((slice(None), t)))
             policy[:, t], model[:, t] = step.policy_NxA, step.model_NxA
             for i in due[t + 1]:
                 missing_N = None if missing_NxT is None else missing_NxT[:, i]
@@ -320,15 +305,3 @@ class Engine:
                 for stream in np.flatnonzero(told.turned_N).tolist():
                     shares[stream, i] = float(self.share(rows)[stream])
         return Trace(rows, policy, model, share, alarm, turned, evidence, level, known_T, suspects, shares)
-
-
-def at_time(said: Said, t: int) -> Said:
-    """One step of what was said of recordings."""
-
-    def of(part: Any) -> Any:
-        if part is None or isinstance(part, Payoff):
-            return part
-        return part.at((slice(None), t)) if hasattr(part, "at") else part[:, t]
-
-    references = tuple(map(of, said.references)) if isinstance(said.references, tuple) else of(said.references)
-    return Said(of(said.forecast), references, *map(of, said[2:]))

@@ -17,6 +17,18 @@ class Said(NamedTuple):
     scale_N: Any = None  # in (0, 1]; None: all of it
     payoffs: Any = None  # of this step, in utility: [N, A, S], or a Payoff; None: the problem's own
 
+    def at(self, index: Any) -> "Said":
+        """The same for some streams ``(at_N,)``, or for one step of recordings ``(slice(None), t)``."""
+
+        def of(part: Any) -> Any:
+            if part is None or isinstance(part, Payoff):
+                return part
+            if isinstance(part, tuple):
+                return tuple(map(of, part))
+            return part.at(index) if isinstance(part, Forecast) else part[index]
+
+        return Said(*map(of, self))
+
 
 class Step(NamedTuple):
     """A step before its outcome."""
@@ -28,13 +40,11 @@ class Step(NamedTuple):
     at_NxE: Any  # where it stands among all; None: all are awake
     here: Any  # where its context stands in an array [N, C, ...]
     clock_N: Any  # how many steps of its class were observed before
-    seen_N: Any  # how many of its context
     in_force_N: Any  # whether the fallback is played
     scale_N: Any  # None: all of it
     payoffs: Any  # of this step: [A, S], [N, A, S] or a Payoff
     references_NxQxS: Any  # the references' forecasts of states
     answers_NxQxA: Any  # and the responses to them
-    temperature: Any  # of responses
     mixture_NxS: Any = None  # what the fallback believes
     parts_NxLxS: Any = None  # the forecasts of which that is a mixture
     mixed_NxA: Any = None  # the response to it

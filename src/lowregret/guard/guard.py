@@ -51,8 +51,7 @@ class Advice:
     @cached_property
     def action(self) -> Any:
         """The likeliest action of it, as its position; the first of those that are."""
-        chosen_N = best_actions(np, self._pending.step.policy_NxA)
-        return int(chosen_N[0]) if self._alone else chosen_N
+        return _plain(best_actions(np, self._pending.step.policy_NxA), self._alone)
 
     @property
     def law(self) -> Any:
@@ -76,8 +75,7 @@ class Advice:
     def trusted(self) -> Any:
         """Whether the model is played as it is, or has returned after an alarm."""
         head = self._engine.head.open(self._rows)
-        found_N = ~self._pending.step.in_force_N | (head.trusted > 0)
-        return bool(found_N[0]) if self._alone else found_N
+        return _plain(~self._pending.step.in_force_N | (head.trusted > 0), self._alone)
 
     def __repr__(self) -> str:
         if not self._alone:
@@ -156,12 +154,10 @@ class Guard:
         self.engine, self._reading = Engine(self.setting), Reading(self.setting)
         self.is_alone, self._named = streams is None, not isinstance(streams, (int, np.integer, type(None)))
         called: tuple[str | int, ...] = (0,)
-        if streams is not None:
-            called = (
-                inputs.names_of(streams, "streams")
-                if self._named
-                else tuple(range(inputs.whole(streams, "streams", 0)))
-            )
+        if self._named:
+            called = inputs.names_of(streams, "streams")
+        elif streams is not None:
+            called = tuple(range(inputs.whole(streams, "streams", 0)))
         self.lock = RLock()
         self._saved: int | None = None  # the counter of what was last loaded or saved
         self._state = State(self.engine.start(len(called)), called, len(called))
@@ -249,11 +245,8 @@ class Guard:
             Which step this is for, counted from 1: by default the next. One that waits for its outcome is advised anew;
             with a lag of 1, so it is by default.
         """
-        if (
-            self._quick is not None
-            and type(forecast) is np.ndarray
-            and _none(step, context, references, scale, payoffs)
-        ):
+        plain = context is references is scale is payoffs is step is None
+        if plain and self._quick is not None and type(forecast) is np.ndarray:
             advice = self._advise_quickly(self._quick, forecast)
             if advice is not None:
                 return advice
@@ -265,9 +258,9 @@ class Guard:
             except ValueError as error:
                 raise self._placed(error) from None
             gone = tuple(one for one in now.waiting if one.number <= number - self.lag)
-            fresh = self._given_up(now, gone, number)
-            rows = now.rows_NxW
+            rows, fresh = now.rows_NxW, tuple[Event, ...]()
             for one in gone:
+                fresh += self._lost(OutcomeGivenUp, now, one.number, number, ~one.dropped_N)
                 rows = self._skipped(rows, one)
             pending = PendingStep(number, said, np.zeros(len(rows), dtype=bool), self._form.advise(rows, number, said))
             kept = (one for one in now.waiting if one not in gone and one.number != number)
@@ -282,13 +275,8 @@ class Guard:
         """The usual case, for one stream: compiled. None: it is another."""
         with self.lock:
             now = self._state
-            alone = not now.waiting or self.lag == 1
-            if (
-                not alone
-                or forecast_S.dtype != np.float64
-                or not forecast_S.flags.carray
-                or forecast_S.shape != (self._n_states,)
-            ):
+            fits = forecast_S.dtype == np.float64 and forecast_S.flags.carray and forecast_S.shape == (self._n_states,)
+            if not fits or (now.waiting and self.lag > 1):
                 return None
             number = now.waiting[0].number if now.waiting else now.advised + 1
             action, step = loop.advise_one(now.rows_NxW[0], number, forecast_S)
@@ -300,26 +288,17 @@ class Guard:
             )
         return Advice(self, now.rows_NxW, pending)
 
-    def _observe_quickly(self, state: int, action: Any) -> bool:
-        """The usual case, for one stream: compiled. Whether it was that."""
+    def _observe_quickly(self, loop: Loop, state: int, action: Any) -> bool:
+        """The same for an outcome; False: it is another case."""
         now = self._state
-        taken = -1 if action is None else action
-        if (
-            len(now.waiting) != 1
-            or type(taken) is not int
-            or not (0 <= state < self._n_states and taken < self._n_actions)
-        ):
+        known = action is None or (type(action) is int and 0 <= action < self._n_actions)
+        if len(now.waiting) != 1 or not known or not 0 <= state < self._n_states:
             return False
         pending = now.waiting[0]
-        if (
-            self._quick is None
-            or isinstance(pending.step, Step)
-            or (action is not None and taken < 0)
-            or pending.dropped_N[0]
-        ):
+        if isinstance(pending.step, Step) or pending.dropped_N[0]:
             return False
-        rows = now.rows_NxW.copy()
-        if self._quick.observe_one(rows[0], pending.number, pending.step, state, taken):
+        rows, taken = now.rows_NxW.copy(), -1 if action is None else action
+        if loop.observe_one(rows[0], pending.number, pending.step, state, taken):
             return False  # there is something to tell
         self._state = State(rows, now.streams, now.given, now.advised, (), now.events, now.changes + 1, now.note)
         return True
@@ -335,17 +314,13 @@ class Guard:
             raise ValueError(f"step must be the next, {now.advised + 1}{again}, got {step}")
         return step
 
-    def _given_up(self, now: State, gone: tuple[PendingStep, ...], number: int) -> tuple[Event, ...]:
-        if not gone:
-            return ()
+    def _lost(
+        self, kind: type[OutcomeGivenUp | OutcomeIgnored], now: State, step: int, known: int, streams_N: np.ndarray
+    ) -> tuple[Event, ...]:
+        """An event for each of these streams, by the steps of its episode."""
         head = self.engine.head.open(now.rows_NxW)
-        return tuple(
-            OutcomeGivenUp(
-                self._name(now, n), one.number - int(head.begun[n]), number - int(head.begun[n]), int(head.episode[n])
-            )
-            for one in gone
-            for n in np.flatnonzero(~one.dropped_N).tolist()
-        )
+        at = [(n, int(head.begun[n]), int(head.episode[n])) for n in np.flatnonzero(streams_N).tolist()]
+        return tuple(kind(self._name(now, n), step - begun, known - begun, episode) for n, begun, episode in at)
 
     def _name(self, now: State, n: int) -> str | int | None:
         return None if self.is_alone else now.streams[n]
@@ -421,8 +396,8 @@ class Guard:
         The step counts as a whole or not at all.
         """
         with self.lock:
-            usual = self._quick is not None and type(outcome) is int and step is missing is None
-            if usual and self._observe_quickly(outcome, action):
+            usual = type(outcome) is int and step is missing is None
+            if usual and self._quick is not None and self._observe_quickly(self._quick, outcome, action):
                 return
             now = self._state
             fresh = self._too_late(now, step)
@@ -454,13 +429,7 @@ class Guard:
             return ()
         if step > now.advised:
             raise ValueError(f"step {step} has not been advised: the last was {now.advised}")
-        head = self.engine.head.open(now.rows_NxW)
-        return tuple(
-            OutcomeIgnored(
-                self._name(now, n), step - int(head.begun[n]), now.advised - int(head.begun[n]), int(head.episode[n])
-            )
-            for n in range(len(now.streams))
-        )
+        return self._lost(OutcomeIgnored, now, step, now.advised, np.ones(len(now.streams), dtype=bool))
 
     def skip(self, step: int | None = None) -> None:
         """Give up the outcome of a step that waits for it, by default the oldest.
@@ -494,7 +463,7 @@ class Guard:
             advised = now.advised
             if self.lag == 1 and not waiting:  # a step that was only advised never was
                 advised -= len(now.waiting)
-            lost_N = promises.lost_in_episode(self.setting, self.engine, now.rows_NxW)
+            lost_N = promises.lost_in_episode(self.engine, now.rows_NxW)
             fresh = self.engine.start(len(now.streams))
             head, old = self.engine.head.open(fresh), self.engine.head.open(now.rows_NxW)
             head.episode[:] = old.episode + 1
@@ -579,14 +548,12 @@ class Guard:
     @property
     def steps(self) -> Any:
         """How many steps of its episode are over for each stream: the outcome was observed, or given up."""
-        found_N = (self._head("observed") + self._head("missed")).astype(np.int64)
-        return int(found_N[0]) if self.is_alone else found_N
+        return _plain((self._head("observed") + self._head("missed")).astype(np.int64), self.is_alone)
 
     @property
     def episodes(self) -> Any:
         """How many episodes each stream has opened."""
-        found_N = self._head("episode").astype(np.int64)
-        return int(found_N[0]) if self.is_alone else found_N
+        return _plain(self._head("episode").astype(np.int64), self.is_alone)
 
     @property
     def regret(self) -> Any:
@@ -604,8 +571,7 @@ class Guard:
     @property
     def switched(self) -> Any:
         """Which streams have had an alarm in this episode."""
-        found_N = self._head("alarm") > 0
-        return bool(found_N[0]) if self.is_alone else found_N
+        return _plain(self._head("alarm") > 0, self.is_alone)
 
     @property
     def evidence(self) -> tuple[Any, float]:
@@ -631,7 +597,7 @@ class Guard:
 
     def certificate_of(self, rows_NxW: np.ndarray) -> Certificate | RealisedCertificate:
         """The same of other rows of the engine."""
-        return promises.certificate_over(self.setting, self.engine, rows_NxW)
+        return promises.certificate_over(self.engine, rows_NxW)
 
     # Saving
 
@@ -662,12 +628,9 @@ class Guard:
         with self.lock:
             there = state.changes_in(path)
             if there is not None and there != self._saved:
-                mine = (
-                    "this guard neither loaded nor saved it"
-                    if self._saved is None
-                    else f"this guard left it at {self._saved}"
-                )
-                raise ValueError(f"{path} holds a guard after {there} changes, and {mine}: load it, or save elsewhere")
+                mine = "neither loaded nor saved it" if self._saved is None else f"left it at {self._saved}"
+                held = f"{path} holds a guard after {there} changes"
+                raise ValueError(f"{held}, and this guard {mine}: load it, or save elsewhere")
             now = self._state
             files.replace(path, state.dumps(now, self._settings))
             self._saved = now.changes
@@ -704,15 +667,11 @@ class Guard:
             self._state = now._replace(waiting=waiting)
 
 
-def _none(*given: Any) -> bool:
-    return all(one is None for one in given)
-
-
 def _own(values_NxK: np.ndarray, alone: bool) -> np.ndarray:
     """A copy, which the caller may change; of a single stream without its axis."""
     return values_NxK[0].copy() if alone else values_NxK.copy()
 
 
 def _plain(values_N: np.ndarray, alone: bool) -> Any:
-    """A float for a single stream."""
-    return float(values_N[0]) if alone else values_N
+    """A plain number (or bool) for a single stream."""
+    return values_N[0].item() if alone else values_N

@@ -8,29 +8,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..certificates import Certificate, late, switching
-from ..certificates.bounds import Bound
+from ..certificates.bounds import Bound, Terms
 from ..certificates.coupled import kappa
 from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
-from ..engine import Engine, ExactTest, Setting, prior_of
+from ..engine import BestResponse, Engine, ExactTest, QuantalResponse, Setting, prior_of
 
 _NEVER = "outcomes that never came"
 
 
 def certificate_of(setting: Setting) -> Certificate | None:
     """The certificate of one episode before its first step; None: it depends on the run (``certificate_of_run``)."""
-    test, problem, eta, counts_model = (
-        setting.test,
-        setting.payoff_range,
-        setting.temperature,
-        setting.play.counts_model,
-    )
-    fallback = After(setting.play.name, setting.play.regret_after)
+    test, problem, eta, play = setting.test, setting.payoff_range, setting.temperature, setting.play
+    fallback, counts_model = After(play.name, play.regret_after), play.counts_model
     if not setting.tests:
         if setting.lag > 1:
             fallback = fallback._replace(regret_after=partial(_in_classes, fallback.regret_after, setting.lag))
         return switching.certify_untested(problem, test.horizon, eta, fallback, counts_model)
-    if not setting.outcomes.n_states or not isinstance(test, ExactTest):
+    if type(test) is not ExactTest:
+        return _no_promise(setting, 1.0, f"{type(test).__name__}, of which nothing was proved")
+    if not setting.outcomes.n_states:
         return None
+    if type(setting.response) not in (BestResponse, QuantalResponse):
+        return _no_promise(setting, test.delta, f"{type(setting.response).__name__}, of which no regret was proved")
     prior, C, whom = prior_of(setting), setting.n_contexts, str(setting.against)
     exact = eta == 0 and not setting.problem.is_changing
     unknown = ", unknown horizon" if test.horizon is None else ""
@@ -72,7 +71,18 @@ class After(NamedTuple):
 
     name: str
     regret_after: Callable[[Any, int, float | None], Bound | None]
-    acts: bool = True
+
+
+def _no_promise(setting: Setting, tv_bound: float, theorem: str) -> Certificate:
+    """Where nothing is known of the regret: it is at most the span."""
+    problem, horizon = setting.payoff_range, setting.test.horizon
+    words = "The regret is not bounded: what it is made of carries no proof."
+    trivial = partial(_span_alone, problem.span)
+    return Certificate(problem.span, tv_bound, words, (), theorem, problem, horizon, trivial(1), terms_at=trivial)
+
+
+def _span_alone(span: float, steps: int) -> Terms:
+    return {"the span": span}
 
 
 def _in_classes(
@@ -94,15 +104,15 @@ def _in_classes(
     return lambda left_N: late.dealt(concave, lag, rounds, np.minimum(left_N + lag - 1, lag * rounds))
 
 
-def certificate_over(setting: Setting, engine: Engine, rows: Any) -> Certificate | RealisedCertificate:
+def certificate_over(engine: Engine, rows: Any) -> Certificate | RealisedCertificate:
     """What is guaranteed over the episodes opened so far, for the stream of which least is.
 
     Outcomes that never came count at their worst. Past its horizon an episode is promised what it was up to there.
     """
-    head, T = engine.head.open(rows), setting.test.horizon
-    given = certificate_of(setting)
+    head, T = engine.head.open(rows), engine.setting.test.horizon
+    given = certificate_of(engine.setting)
     if given is None:
-        return _certificate_of_run(setting, engine, rows)
+        return _certificate_of_run(engine, rows)
     missed = int(head.missed.max(initial=0))
     if missed:
         given = _never_came(given, missed)
@@ -116,9 +126,9 @@ def certificate_over(setting: Setting, engine: Engine, rows: Any) -> Certificate
     return given.over_episodes(episodes, float(average_N.max()))
 
 
-def lost_in_episode(setting: Setting, engine: Engine, rows: Any) -> np.ndarray:
-    """The most that each stream has lost in total in the episode that it is in, ``[N]``."""
-    head, given, span = engine.head.open(rows), certificate_of(setting), setting.payoff_range.span
+def lost_in_episode(engine: Engine, rows: Any) -> np.ndarray:
+    """The most that each stream can have lost in total in its current episode, ``[N]``."""
+    head, given, span = engine.head.open(rows), certificate_of(engine.setting), engine.setting.payoff_range.span
     if given is None:
         lost_N: np.ndarray = engine.worst_lead(head.lead_P) * (head.observed > 0)
     else:
@@ -151,12 +161,13 @@ def _and_lost(bound: Any, lost: float, *steps: int) -> float:
     return float(bound(*steps) + lost)
 
 
-def _certificate_of_run(setting: Setting, engine: Engine, rows: Any) -> RealisedCertificate:
-    """For numbers: by what the bets were charged, as far as the run has come. Past its horizon, as if it had none."""
-    head, J, prior, eta = engine.head.open(rows), setting.payoff_range.span, prior_of(setting), setting.temperature
-    horizon = setting.test.horizon
-    if horizon is not None and (head.observed + head.missed).max(initial=0) > horizon:
-        horizon = None
+def _certificate_of_run(engine: Engine, rows: Any) -> RealisedCertificate:
+    """For numbers: from the charges of the bets so far. Past its horizon, as if there were none."""
+    setting, head = engine.setting, engine.head.open(rows)
+    J, prior, eta = setting.payoff_range.span, prior_of(setting), setting.temperature
+    horizon, bounded = setting.test.horizon, type(setting.response) in (BestResponse, QuantalResponse)
+    if horizon is not None and (not bounded or (head.observed + head.missed).max(initial=0) > horizon):
+        horizon = None  # of the steps to come nothing is known
     by = Promise(
         setting.problem,  # type: ignore[arg-type]
         J,

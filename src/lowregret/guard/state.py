@@ -52,8 +52,8 @@ class State(NamedTuple):
 
 def advised_again(form: Engine | Loop, rows_NxW: np.ndarray, number: int, said: Said, was: Any, policy: Any) -> Any:
     """A step that was advised before some outcomes: where the fallback was in force, and what was to be played."""
-    engine, then_NxW = form.engine if isinstance(form, Loop) else form, rows_NxW.copy()
-    engine.head.open(then_NxW).alarm[:] = was
+    then_NxW = rows_NxW.copy()
+    form.head.open(then_NxW).alarm[:] = was
     step = form.advise(then_NxW, number, said)
     step.policy_NxA[...] = policy  # in streams that were restarted since, too
     return step
@@ -61,29 +61,16 @@ def advised_again(form: Engine | Loop, rows_NxW: np.ndarray, number: int, said: 
 
 def regrouped(form: Engine | Loop, old: State, index_N: np.ndarray, streams: Sequence[str | int], given: int) -> State:
     """The state of the streams at these places, -1 for one that begins now; steps that wait do not count for it."""
-    engine, fresh_N = form.engine if isinstance(form, Loop) else form, index_N < 0
-    rows = engine.start(len(index_N))
+    rows, fresh_N = form.start(len(index_N)), index_N < 0
     rows[~fresh_N] = old.rows_NxW[index_N[~fresh_N]]
-    engine.head.open(rows).begun[fresh_N] = old.advised
+    form.head.open(rows).begun[fresh_N] = old.advised
     waiting, at_N = [], np.where(fresh_N, 0, index_N)
     for pending in old.waiting if len(old.rows_NxW) else ():  # where there were no streams, nothing was said
-        said = said_of_streams(pending.said, at_N)
+        said = pending.said.at((at_N,))
         was = pending.step.in_force_N[at_N], pending.step.policy_NxA[at_N]
         step = advised_again(form, rows, pending.number, said, *was)
         waiting.append(PendingStep(pending.number, said, pending.dropped_N[at_N] | fresh_N, step))
     return old.changed(rows_NxW=rows, streams=tuple(streams), given=given, waiting=tuple(waiting))
-
-
-def said_of_streams(said: Said, at_N: np.ndarray) -> Said:
-    """What was said of some streams."""
-
-    def of(part: Any) -> Any:
-        if part is None or isinstance(part, Payoff):
-            return part
-        return part.at((at_N,)) if isinstance(part, Forecast) else part[at_N]
-
-    references = tuple(map(of, said.references)) if isinstance(said.references, tuple) else of(said.references)
-    return Said(of(said.forecast), references, of(said.context_N), of(said.scale_N), of(said.payoffs))
 
 
 # Settings, by name: a state is taken up only by a guard that has the same.
@@ -91,12 +78,7 @@ def said_of_streams(said: Said, at_N: np.ndarray) -> Said:
 
 def settings_of(setting: Setting, streams: str) -> dict[str, Any]:
     """What a guard is made of, as JSON values; ``streams``: whether it has one, numbered or named ones."""
-    parts = {
-        "against": setting.against,
-        "test": setting.test,
-        "fallback": setting.fallback,
-        "response": setting.response,
-    }
+    parts = {name: getattr(setting, name) for name in ("against", "test", "fallback", "response")}
     said = {name: re.sub(r" at 0x[0-9a-f]+", "", f"{type(part).__name__}: {part!r}") for name, part in parts.items()}
     return {"problem": _problem(setting.problem), **said, "lag": setting.lag, "streams": streams}
 
@@ -125,16 +107,9 @@ def dumps(state: State, settings: dict[str, Any]) -> bytes:
         tensors |= {f"{i}.{name}": part for name, part in held.items()}
         said = {name: _into(part, f"{i}.{name}", tensors) for name, part in pending.said._asdict().items()}
         waiting.append({"number": pending.number, "said": said})
-    about = {
-        "settings": settings,
-        "streams": state.streams,
-        "given": state.given,
-        "advised": state.advised,
-        "changes": state.changes,
-        "note": state.note,
-        "waiting": waiting,
-        "events": [{"kind": type(event).__name__, **event._asdict()} for event in state.events],
-    }
+    kept = {name: getattr(state, name) for name in ("streams", "given", "advised", "changes", "note")}
+    events = [{"kind": type(event).__name__, **event._asdict()} for event in state.events]
+    about = {"settings": settings, **kept, "waiting": waiting, "events": events}
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     payload = safetensors.numpy.save(arrays, metadata={"guard": json.dumps(about)})
     return FIRST_LINE + blake2b(payload, digest_size=_DIGEST).digest() + payload
@@ -151,8 +126,7 @@ def loads(data: bytes, form: Engine | Loop, settings: dict[str, Any]) -> State:
             raise ValueError(f"these bytes are of a guard with another {name}: {theirs!r}, and this one has {mine!r}")
     tensors = safetensors.numpy.load(payload)
     rows = tensors["rows"]
-    engine = form.engine if isinstance(form, Loop) else form
-    if rows.shape != (len(about["streams"]), engine.width):
+    if rows.shape != (len(about["streams"]), form.width):
         raise ValueError(f"these bytes have rows of another shape, {rows.shape}, than a guard with these settings")
     waiting = []
     for i, told in enumerate(about["waiting"]):
