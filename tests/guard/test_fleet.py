@@ -70,15 +70,42 @@ def test_streams_that_come_and_go_are_single_guards(kind: str) -> None:
     assert any(isinstance(event, lr.Alarm) for event in fleet.events) or kind == "no test"
 
 
-def test_a_step_that_was_only_advised_never_was() -> None:
+def test_a_step_that_was_only_advised_is_forgotten() -> None:
     """Without a lag, streams come and go between a step and the next; no number comes twice, and events stay."""
     guard = lr.Guard(COIN, streams=3)
     wrong_for(guard, 5)
-    for change in (lambda: guard.retire([1]), guard.add, guard.restart, lambda: guard.restart([])):
-        guard.advise(np.tile(WRONG, (*guard.shape, 1)))
+    for change in (lambda: guard.retire([1]), guard.add, guard.restart):
+        old = guard.advise(np.tile(WRONG, (*guard.shape, 1))).step
         change()
-        assert guard.waiting == [] or guard.episodes.max() == 2
-        assert guard.advise(np.tile(WRONG, (*guard.shape, 1))).step == 6
+        assert guard.waiting == []
+        assert guard.advise(np.tile(WRONG, (*guard.shape, 1))).step == old + 1
+        guard.observe(np.zeros(guard.shape, dtype=int), step=old)  # its label is ignored, and not taken for the next
+        assert guard.waiting == [old + 1]
+        assert all(isinstance(event, lr.OutcomeIgnored) for event in guard.events[-guard.shape[0] :])
+    assert guard.steps.tolist() == [0, 0, 0]
+
+
+def test_advised_anew_a_step_still_does_not_count_where_it_was_dropped() -> None:
+    for lag in (1, 2):
+        guard = lr.Guard(COIN, streams=2, lag=lag)
+        guard.advise(np.tile(WRONG, (2, 1)))
+        guard.restart([0])
+        guard.advise(np.array([[1.0, 0.0], [1.0, 0.0]]), step=1)
+        guard.observe([1, 1], step=1)  # excluded by what was said last
+        assert [event.stream for event in guard.events] == [1]
+        assert guard.steps.tolist() == [0, 1]
+        wrong_for(guard, 4 * lag)
+        (own,) = (event for event in guard.events if event.stream == 0)
+        assert own.step == own.known <= guard.steps[0]
+
+
+def test_streams_that_stay_keep_their_names_and_episodes() -> None:
+    guard = lr.Guard(COIN, streams=3)
+    wrong_for(guard, 5)
+    guard.retire([1])
+    guard.add()
+    guard.restart()
+    guard.restart([])
     assert (guard.streams, guard.episodes.tolist()) == ([0, 2, 3], [2, 2, 2])
     assert [event.stream for event in guard.events] == [0, 1, 2]
 

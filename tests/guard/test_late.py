@@ -156,3 +156,12 @@ def test_a_step_given_up_costs_only_streams_in_which_it_counted() -> None:
     guard.observe([1, 1])  # excluded: an alarm where it counts
     assert guard.switched.tolist() == [True, False]
     assert [event.stream for event in guard.events] == [0, 0]
+
+
+def test_a_broken_feed_of_labels_fills_no_memory() -> None:
+    guard = lr.Guard(lr.matching(), lag=2)
+    for step in range(1, 400):
+        guard.advise([0.6, 0.4], step=step)
+    lost = [event.step for event in guard.events]
+    assert lost == list(range(298, 398))  # the last hundred of those given up
+    assert guard.steps == 397

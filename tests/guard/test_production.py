@@ -24,7 +24,7 @@ def test_a_horizon_never_stops_a_service(lag: int) -> None:
     """It goes on past it, saved or restarted, and the certificate says what is promised of which steps."""
     guard = lr.Guard(COIN, test=lr.ExactTest(0.05, 30), lag=lag)
     wrong_for(guard, 30)
-    at_end, words = guard.certificate, "regret is promised for the first 30, and that on false alarms goes on to hold."
+    at_end, words = guard.certificate, "regret is promised for the first 30, and false alarms stay bounded."
     assert guard.regret <= at_end.regret_bound
     assert "past the horizon" not in str(at_end)
     wrong_for(guard, 70)
@@ -157,3 +157,23 @@ def test_since_is_within_ten_steps_of_a_clean_break(S: int) -> None:
     near = [abs(event.since - broke_N[n]) <= 10 for n, event in alarms.items() if event.step >= broke_N[n]]
     assert len(near) > 0.9 * N
     assert np.mean(near) >= 0.9
+
+
+@pytest.mark.parametrize("chance", [1e-15, 1e-100, 1e-310])
+def test_models_that_are_far_too_sure_overflow_nothing(chance: float) -> None:
+    """Warnings are errors here."""
+    guard = lr.Guard(COIN)
+    for _ in range(60):
+        guard.advise([1 - chance, chance])
+        guard.observe(1)
+    assert (guard.events[0].step, guard.events[0].since) == (4, 1)
+    assert np.isfinite(guard.engine.of_class(guard._state.rows_NxW, 0)[0].drift).all()
+
+
+def test_evidence_long_past_a_horizon_is_a_number() -> None:
+    """What the bets have left is nothing but rounding."""
+    guard = lr.Guard(lr.DecisionProblem([[1, -1], [-1, 1]]), test=lr.ExactTest(1e-9, horizon=20))
+    for t, wrong in enumerate((np.random.default_rng(0).random(4000) < 0.1).tolist()):
+        guard.advise([[0.9, 0.1], [0.1, 0.9]][t % 2])
+        guard.observe((t + wrong) % 2)
+    assert -700 < guard.evidence[0] < -100  # and not the logarithm of 0

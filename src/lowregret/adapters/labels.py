@@ -41,7 +41,7 @@ class Labels:
 
 
 def guard_of(guard: Guard | None, labels: Sequence[Any] | None) -> Guard:
-    """A guard of one's own, as the one given is made; None: to guess the label."""
+    """A fresh guard with the settings of the one given; None: one whose actions are guesses of the label."""
     if guard is None:
         if not isinstance(labels, (list, tuple)) or len(labels) < 2:
             raise ValueError(f"classes must list the labels, at least two, unless a guard is given, got {labels!r}")
@@ -54,9 +54,9 @@ def guard_of(guard: Guard | None, labels: Sequence[Any] | None) -> Guard:
 
 
 def labels_seen(problem: DecisionProblem, seen: list[Any]) -> list[Any]:
-    """The sorted labels of some data in the order of the states, if it is clear which is which.
+    """The sorted labels of some data, in the order of the states, if it is clear which is which.
 
-    By name; a state that no row has is then called by its own. Where states have no names, by their order.
+    They are matched by name, and a state that no row has keeps its own; where states have no names, by order.
     """
     places = [problem.state_names.position(label) for label in seen]
     if None not in places:

@@ -75,9 +75,9 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self._labels = Labels(labels_given(self.guard.problem, classes), floor)
 
     def learn_one(self, x: dict[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:
-        """The label that came: of the row with this id, or of the one that has waited longest; the model learns both.
+        """The label of the row with this id, or of the one that has waited longest; the model learns from both.
 
-        One step, or nothing where the model fails to learn. ``kwargs`` are for the model.
+        If the model fails to learn, the guard takes no step either. ``kwargs`` are for the model.
         """
         guard, [state] = self.guard, self._labels.states([y]).tolist()
         with guard.lock:

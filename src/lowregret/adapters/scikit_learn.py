@@ -34,11 +34,11 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     A single row is a step: asked again it is advised anew, unless the guard has a lag; then every question is the next
     step, and labels come in the same order. With an ``id`` (a text or a whole number, or a list of one for each row)
     every row is a step of its own: it keeps its answer until its label comes, by ``observe(y, id=...)``, in any order.
-    Several rows without ids, or one while others wait by their ids, are only looked at, each as if it came next. A
+    Several rows without ids, or one row while others wait by id, take no step: each is answered as if it came next. A
     label that comes too late is ignored, with an event of the guard.
 
-    ``guard_.dumps()`` and ``guard_.save(path)`` have the steps that wait and their ids with them, as has a pickle of
-    the whole. Threads may share a classifier.
+    ``guard_.dumps()``, ``guard_.save(path)`` and a pickle of the classifier include the steps that wait and their ids.
+    Threads may share a classifier.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The steps of a guard that rows are asked for: labels come in order, or by the id that a row was asked with."""
+"""Rows as steps of a guard: labels come in the order of the rows, or by the id that was given with a row."""
 
 from typing import Any, NamedTuple
 
@@ -24,9 +24,9 @@ class Answers(NamedTuple):
 def ask(guard: Guard, said: dict[str, Any], ids: Any = None) -> Answers:
     """The answers to N rows; ``said``: the arguments of ``advise``, each with a first axis of N.
 
-    With ids each row is a step of its own, which waits for its label and keeps its answer until then. Without, a single
-    row is what ``advise`` takes it for: the step that waits, advised anew, or with a lag the next one. Several rows, or
-    one while others wait by their ids, are only looked at, each as if it came next: no step is taken.
+    With ids each row is a step of its own, which keeps its answer until its label comes. Without, a single row is what
+    ``advise`` takes it for: the step that waits, advised anew, or with a lag the next one. Several rows, or one row
+    while others wait by id, take no step: each is answered as if it came next.
     """
     n = len(said["forecast"])
     with guard.lock:
@@ -62,7 +62,7 @@ def _take(guard: Guard, said: dict[str, Any], ids: list[Id]) -> list[Advice]:
 def waiting(guard: Guard, ids: Any = None, n: int = 1) -> list[int]:
     """The numbers of the n steps that wait longest; or of those with these ids, whether they wait or no longer do.
 
-    It is 0 where a step was asked in an episode before: what was played then is not judged in this one.
+    It is 0 for a step of an earlier episode, which this one does not judge.
     """
     if ids is None:
         if n > len(guard.waiting):

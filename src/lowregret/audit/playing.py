@@ -1,7 +1,7 @@
-"""What each player would have been paid: the model, the guard, the fallback, references, yardsticks.
+"""What each player would have earned: the model, the guard, the fallback, references, yardsticks.
 
-The model plays its best response, as people do; so does the guard until its alarm, unless its response is quantal.
-Players that are only there for comparison stand in ``YARDSTICKS``.
+The model's forecasts are met with best responses, as people act; so are the guard's until its alarm, unless its
+response is quantal. Players for comparison only are in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ PLAYERS = ("model", "guard", "fallback")
 
 
 class Traced(NamedTuple):
-    """What a guard played on a block, and what it was played by."""
+    """What a guard played on a block, and its evidence, shares and final rows."""
 
     events: tuple[tuple[int, Event], ...]  # with the row of the stream, in the order of steps
     policy_NxTxA: np.ndarray

@@ -1,20 +1,20 @@
-"""The exact test: bets against the model at its own odds. If the model is right they are fair, and rarely grow rich.
+"""The exact test: bets against the model at its own odds. If the model is right, they are fair and rarely grow large.
 
 A bettor on comparator c at rate lambda_k wins exp(lambda_k x_c(outcome)) in a step, x_c what c gains over the response
-to the forecast, and is charged the mean of that under the forecast, at least 1. A little more capital m(c, k, j) joins
-at every step j, so that breaks are found however late they come:
+to the forecast, and is charged the mean of that under the forecast, at least 1. New capital m(c, k, j) joins at every
+step j, so that a break is found however late it happens:
 
     W_{c,k,t} = (W_{c,k,t-1} + m(c,k,t)) exp(lambda_k x_{c,t}(outcome)) / charge_{c,k,t},
     E_t = sum of all W_t + the capital that has not joined yet:   P(some E_t >= 1/delta) <= delta, by Ville.
 
 Where best responses answer distributions and the fallback has a mixture of forecasts, half of the capital bets on that
-mixture: its likelihood ratio against the model needs no charge. It counts only while acting on the mixture earned more:
-with G the sum of what it earned more since that was lowest, V the sum of squares and a the steps since then,
+mixture: its likelihood ratio against the model needs no charge. It counts only while acting on the mixture pays: let G
+be its cumulative gain over the model since that was lowest, V the sum of the squared gains and a the steps since then,
 
-    heard:  G > 0  and  G^2 >= V (ln(1 + t / a) + 2).
+    it counts while  G > 0  and  G^2 >= V (ln(1 + t / a) + 2).
 
-Bets on actions are then charged by their pair: let a comparator gain between -l and h over the best response. Whatever
-the distribution to which that is best, the mean of exp(rate gain) is at most that of the one on -l and h with mean 0.
+Bets on actions are then charged by two points: if a comparator gains between -l and h over the best response, then
+under any forecast with that best response the mean of exp(rate gain) is at most that of gains in {-l, h} with mean 0.
 """
 
 import math
@@ -31,22 +31,23 @@ from .layout import Shapes, Views
 from .responses import TIE
 from .step import Came, Step
 
-MOST = 1e300  # no wealth is kept beyond: an alarm was raised long before
-LEAST_DELTA = 1e-250  # so that it was
-LARGEST_TABLE = 1 << 16  # of factors that are worth keeping
+MOST = 1e300  # wealth is capped here, long after any alarm
+LEAST_DELTA = 1e-250  # keeps 1/delta below that cap
+LEAST_CHANCE = 1e-290  # of an outcome, as far as odds go: they stay finite
+LARGEST_TABLE = 1 << 16  # entries of a table of factors that is worth keeping
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
 class Suspect(NamedTuple):
-    """What speaks most against the model."""
+    """The strongest evidence against the model."""
 
     place: int | None  # which comparator; None: the mixture
     rate: float | None
     since: int  # about which step of the episode the model broke
-    gain: float | None = None  # what acting on the mixture earned more per step
+    gain: float | None = None  # per step, of acting on the mixture over acting on the model
 
 
-Alarmed = Callable[[Any], Any]  # which streams [N] have had their alarm, if this is the level of the class
+Alarmed = Callable[[Any], Any]  # which streams [N] have had an alarm, given the level [N] of the current class
 
 
 class Watch(Protocol):
@@ -58,7 +59,7 @@ class Watch(Protocol):
     def shapes(self) -> Shapes: ...
     def start(self, memory: Views) -> None: ...
     def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
-        """The level ``[N]`` after the outcome of a step, the ``number_N``-th of its episode; ``alarmed`` of it."""
+        """The level ``[N]`` after the outcome of a step, the ``number_N``-th of its episode."""
 
     def suspect(self, memory: Views, n: int) -> Suspect: ...
 
@@ -73,7 +74,7 @@ class Test(Protocol):
     def delta(self) -> float: ...
     def watch(self, setting: Any) -> Watch: ...
     def usual_fallback(self) -> Any:
-        """What is played after its alarm where nobody says."""
+        """The fallback a guard takes by default."""
 
 
 @final
@@ -84,7 +85,7 @@ class NoTest:
     Parameters
     ----------
     horizon
-        For how many steps regret is promised; None: for any number.
+        The number of steps for which regret is bounded; None: any number.
     """
 
     horizon: int | None = None
@@ -125,9 +126,9 @@ class ExactTest:
     Parameters
     ----------
     delta
-        How likely it may be that a model which is right is ever left, in an episode.
+        The largest chance, per episode, of ever raising an alarm against a model that is right.
     horizon
-        For how many steps regret is promised; None: for any number. The promise about false alarms has no end.
+        The number of steps for which regret is bounded; None: any number. The bound on false alarms holds for ever.
 
     >>> ExactTest(delta=0.01)
     ExactTest(delta=0.01, horizon=None)
@@ -170,7 +171,8 @@ class Bets:
         self.rates_K = xp.asarray(self.prior.rates_K[order])
         self.first_K = xp.asarray(self.prior.weights_K(1)[order])
         self.later_K = xp.asarray(self.prior.weights_K(2)[order])
-        self.most, self.none, weight = xp.asarray(MOST), xp.asarray(0.0), self.prior.second_weight
+        self.most, self.least, self.one, self.none = (xp.asarray(bound) for bound in (MOST, LEAST_CHANCE, 1.0, 0.0))
+        weight = self.prior.second_weight
         self.second_first, self.second_later = float(weight(np.array(1.0))), float(weight(np.array(2.0)))
         self.fresh_level, pure = self.prior.share, setting.against.are_pure
         self.factor_AxSxAxK = self._table() if self.second and pure and setting.has_fixed_payoffs else None
@@ -202,9 +204,9 @@ class Bets:
             factor_NxExK = xp.exp(came.gained_NxE[..., None] * self.rates_K) / (1 + excess_NxExK)
         grown_NxExK = (memory.wealth_PxK[awake] + joins_NxExK) * factor_NxExK
         memory.wealth_PxK[awake] = xp.minimum(grown_NxExK, self.most)
-        # Infinite once a state came that the model had excluded: then there is no odd at which it would still bet.
-        left_N = xp.maximum(memory.unspent - joins_NxExK.sum((-2, -1)), self.none)
-        unspent_N = xp.where(came.chance_N > 0, left_N, math.inf)
+        # Infinite once a state occurred to which the model gave probability 0: no odds would make that bet fair.
+        left_N = memory.unspent - joins_NxExK.sum((-2, -1))
+        unspent_N = xp.where(came.chance_N > 0, left_N * (left_N > TIE), math.inf)
         memory.unspent[:] = unspent_N
         level_N = memory.wealth_PxK.sum((-2, -1)) + unspent_N
         memory.actors[:] = level_N
@@ -223,7 +225,7 @@ class Bets:
         return 6 / (clock * (clock + 1)) if self.prior.horizon is None else clock <= self.prior.horizon
 
     def _excess(self, step: Step, came: Came) -> Any:
-        """By how much the mean of what a bet wins is above 1, if it is: ``[N, E, K]``."""
+        """By how much the mean payoff of a bet under the forecast exceeds 1, at least 0: ``[N, E, K]``."""
         xp = self.xp
         over_NxExA = step.plays_NxExA - step.model_NxA[:, None]
         if step.scale_N is not None:
@@ -239,7 +241,7 @@ class Bets:
         return xp.maximum(excess, self.none)
 
     def _excess_at_ends(self, gain_NxExM: Any) -> Any:
-        """The same if all that is known of the mean gain is that it is at most 0: at the least gain and the most."""
+        """The same where only the least and the largest gain are known, and that the mean gain is at most 0."""
         xp, rates_K = self.xp, self.rates_K
         low_NxE, high_NxE = -xp.min(gain_NxExM, axis=-1), xp.max(gain_NxExM, axis=-1)
         both_NxE = (low_NxE > 0) & (high_NxE > 0)
@@ -259,13 +261,14 @@ class Bets:
         return won_AxSxAxK / charge_AxAxK[:, None]
 
     def _bet_on_mixture(self, memory: Views, step: Step, came: Came, number_N: Any) -> Any:
-        """What the second bettor has as far as it is heard, ``[N]``."""
+        """The wealth of the second bettor where it counts, else 0: ``[N]``."""
         xp, t_N = self.xp, step.clock_N + 1
         likely_N = step.mixture_NxS[xp.arange(t_N.shape[0]), came.state_N]
-        odds_N = likely_N / xp.where(came.chance_N > 0, came.chance_N, likely_N)
+        odds_N = likely_N / xp.where(came.chance_N > 0, xp.maximum(came.chance_N, self.least), likely_N)
         joins_N = xp.where(t_N == 1, self.second_first, self.second_later * self._later(t_N))
-        memory.second[:] = xp.minimum((memory.second + joins_N) * odds_N, self.most)
-        memory.second_unspent[:] = xp.maximum(memory.second_unspent - joins_N, self.none)
+        memory.second[:] = xp.minimum(memory.second + joins_N, self.most / xp.maximum(odds_N, self.one)) * odds_N
+        left_N = memory.second_unspent - joins_N
+        memory.second_unspent[:] = left_N * (left_N > TIE)
         drift_N = memory.drift + xp.log(odds_N)
         better_N = drift_N > TIE
         memory.drift[:] = drift_N * better_N

@@ -44,7 +44,7 @@ class Comparators(ABC):
 
     @abstractmethod
     def regret(self, xp: Any, lead_NxP: Any, n_actions: int) -> Any:
-        """The regret ``[N]`` to the best of them, by what each has earned more."""
+        """The regret ``[N]`` to the best of them, given the lead of each."""
 
     @abstractmethod
     def named(self, place: int, n_actions: int) -> Named:
@@ -111,7 +111,7 @@ class Actions(Comparators):
 
 @final
 class References(Comparators):
-    """Those who forecast beside the model: today's model, the desk, a competitor. Their forecasts come with each step.
+    """Other forecasters: today's model, the desk, a competitor. Their forecasts are given with each step.
 
     >>> References("desk", "last year").count(n_actions=3)
     2

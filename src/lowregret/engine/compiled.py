@@ -26,7 +26,7 @@ IN_WAITING = """in_force context scale advised forecast_S mixture_S model_A mixe
     answered_Q payoffs_AxS paid_A paid_X expert_X gain_S excess_K factor_K"""  # from paid_A on: room to reckon
 CONSTANTS = "utility_AxS keep_M rates_K first_K later_K doubles_K factor_AxSxAxK voice_E place_E apart_E kinds_Gx3"
 NUMBERS = """temperature warmth horizon second_first second_later threshold mixing limit
-    tie budget_tie most least home gone sum_tolerance"""
+    tie budget_tie most least least_chance home gone sum_tolerance"""
 
 AT = np.dtype(
     [(name, np.int64) for name in " ".join((AXES, FLAGS, IN_ROW, IN_BLOCK, IN_WAITING, CONSTANTS)).split()]
@@ -41,7 +41,7 @@ Said = Any  # of all streams and steps: laws, references, contexts, scales, payo
 
 
 def compiled(function: Callable[..., Any], **more: Any) -> Any:
-    """Compiled when it is first needed, and kept on the disk where a folder can be written to."""
+    """Compiled on first use, and cached on disk where a folder is writable."""
     try:
         return njit(cache=True, error_model="numpy", nogil=True, **more)(function)
     except RuntimeError:  # no such folder
@@ -54,7 +54,7 @@ def in_any_order(function: Callable[..., Any]) -> Any:
 
 
 def _onwards(_: Any, vector: Any, n: Any) -> Any:
-    """A vector from its n-th entry on: a pointer, for nobody counts who holds it. Its array must outlive it."""
+    """A vector from its n-th entry on, as a bare pointer without reference count: its array must outlive it."""
 
     def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         data, place = given
@@ -326,11 +326,11 @@ def bet(at: At, c: Vector, block: Vector, waiting: Vector, utility_AxS: Vector, 
             factor_K = factors(at, c, waiting, utility_AxS, state, voice)
         clock_P[p] += 1.0
         joins_K, part = line(c, at.first_K if clock_P[p] == 1.0 else at.later_K, K), later(at, clock_P[p])
-        unspent = max(unspent - grow(at, line(block, at.wealth_PxK, K, p), joins_K, part, factor_K), 0.0)
+        unspent -= grow(at, line(block, at.wealth_PxK, K, p), joins_K, part, factor_K)
         if not at.bets_on_mixture:
             date(at, block, p, joins_K, part, factor_K, number)
     excluded = line(waiting, at.forecast_S, at.S)[state] == 0.0  # there is no odd at which the model would still bet
-    block[at.unspent] = math.inf if excluded else unspent
+    block[at.unspent] = math.inf if excluded else unspent if unspent > at.tie else 0.0
     return total(line(block, at.wealth_PxK, K), at.P * K) + block[at.unspent]
 
 
@@ -339,11 +339,11 @@ def bet_on_mixture(at: At, block: Vector, waiting: Vector, state: int, gained: f
     """The second bettor after an outcome; returns what it has as far as it is heard."""
     t, likely = block[at.clock], line(waiting, at.mixture_S, at.S)[state]
     chance = line(waiting, at.forecast_S, at.S)[state]
-    odds = likely / (chance if chance > 0.0 else likely)
+    odds = likely / (max(chance, at.least_chance) if chance > 0.0 else likely)
     joins = (at.second_first if t == 1.0 else at.second_later) * later(at, t)
-    second, left = min((block[at.second] + joins) * odds, at.most), max(block[at.second_unspent] - joins, 0.0)
+    second, left = min((block[at.second] + joins) * odds, at.most), block[at.second_unspent] - joins
     rise, spread, age = block[at.rise] + gained, block[at.spread] + gained * gained, block[at.age] + 1.0
-    drift = block[at.drift] + math.log(odds)
+    left, drift = left if left > at.tie else 0.0, block[at.drift] + math.log(odds)
     if not rise > at.tie:
         rise = spread = age = 0.0
     if not drift > at.tie:
@@ -519,12 +519,12 @@ def observe(at: At, c: Vector, row: Vector, waiting: Vector, number: int, state:
     return 0
 
 
-# Doors: what is called from outside, with arrays
+# Entry points: called from Python, with arrays
 
 
 @compiled
 def are_all(at: At, said: Said, n: int) -> bool:
-    """Whether so much was said as n steps need."""
+    """Whether the inputs have the sizes that n steps need."""
     laws, references, contexts, scales, payoffs = said
     if laws.size != n * at.S or references.size != n * at.Q * at.S or payoffs.size != n * at.changes * at.A * at.S:
         return False
@@ -597,7 +597,7 @@ def record(
                 told[i] = observe(at, constants, row, line(waiting, 0, at.waiting, number % D), number, states[i], -1)
                 if traces:
                     level_D, about_F = line(row, at.level_D, D), line(traced, 0, F, i)
-                    about_F[0], about_F[1] = level_D[(number - 1) % D], math.log(total(level_D, D) / D)
+                    about_F[0], about_F[1] = level_D[(number - 1) % D], math.log(max(total(level_D, D) / D, 1e-300))
                     about_F[2] = share(at, row) if told[i] else 1.0
                     if told[i] == ALARM:
                         copy(row, at.row, line(alarmed, 0, at.row, n))

@@ -1,4 +1,4 @@
-"""What is played after an alarm: the way back to the model, a reference as it is, or a policy of one's own.
+"""What is played after an alarm: recovery, which can return to the model; a reference; or any policy.
 
 **Recovery.** Let R_c(t) be what comparator c (the model's response is one too) has earned more than what was played
 since the alarm, J the span, b = budget J sqrt(T), or budget J sqrt(t) where the horizon is unknown, and
@@ -39,7 +39,7 @@ from .mixture import Mixture
 from .step import Came, Step
 
 TIE = 1e-9  # of the budget: sums that reach it but for rounding have reached it
-LEAST = 1e-12  # of utility: a smaller gap is rounding, and the rate that it asks for would decide by that
+LEAST = 1e-12  # of utility: a smaller gap is rounding, and the rate it implies would amplify that
 HOME, GONE = 0.5, 0.25  # the model's share above which it has returned, and below which it is dropped again
 
 
@@ -81,11 +81,11 @@ class Fallback(Protocol):
 @final
 @dataclass(frozen=True)
 class Recovery:
-    """The way back: a mixture of forecasts that contains the model's, on a budget of regret, and safe play behind it.
+    """Plays a mixture of forecasts that includes the model's within a budget of regret, and Hedge beyond it.
 
-    Forecasts run beside the model's from the first step: urns that forget, urns for each action that the model advises,
-    references. After an alarm the response to their mixture is played; once that has lost more than the budget, Hedge
-    over the comparators and the model, until half of it is won back.
+    Other forecasts run beside the model's from the first step: urns that forget, urns for each action that the model
+    advises, references. After an alarm the response to their mixture is played; once it has lost more than the budget,
+    Hedge over the comparators and the model takes over until half of the budget is won back.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Hedge:
         return {"lead_CxX": (C, self.experts), "gap_C": (C,)}
 
     def _rate(self, gap_N: Any) -> Any:
-        """ln X / gap, and of any size where there is no gap yet: all were paid the same."""
+        """ln X / gap; any rate will do while there is no gap, since all experts were paid the same."""
         return math.log(self.experts) / self.xp.where(gap_N > LEAST, gap_N, 1.0)
 
     def weights(self, lead_NxX: Any, gap_N: Any) -> Any:
@@ -308,7 +308,7 @@ class FollowReference:
 
 
 class FollowLearner:
-    """A policy, or a predictor that a quantal response answers, which learns from the states: begun with the first."""
+    """A policy, or a predictor with a quantal response, that has learned from all states since the first step."""
 
     mixes, takes_scale, counts_model = False, False, False
 
@@ -377,7 +377,7 @@ class FollowLearner:
 
 
 class SafePlay(NamedTuple):
-    """What Hedge over so many experts loses at most, in each of so many contexts."""
+    """The most that Hedge over ``experts`` loses, summed over ``contexts``."""
 
     span: float
     experts: int

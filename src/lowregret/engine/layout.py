@@ -1,4 +1,4 @@
-"""What a stream remembers is one row of float64: parts by name, and views of them."""
+"""The state of a stream is one row of float64, with named parts that are read and written through views."""
 
 import math
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
-"""The compiled loop at work in one setting: the rows and the verbs of ``Engine``, for the compositions that people use.
+"""The compiled loop for one setting: the rows and methods of ``Engine``, for the most common compositions.
 
 These are states, best or quantal responses, actions and references, the exact test or none, and ``Recovery``, with any
-lag, contexts, scale and payoffs; all else takes the array form. It is compiled by ``warm_up``, never inside a step.
+lag, contexts, scale and payoffs; others run in the array form. ``warm_up`` compiles it, so that no step ever has to.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import inputs
 from . import fallbacks, responses
-from .bets import MOST, Bets, Unwatched
+from .bets import LEAST_CHANCE, MOST, Bets, Unwatched
 from .comparators import Actions, References
 from .fallbacks import MixtureThenHedge
 from .layout import Layout, Views
@@ -23,8 +23,8 @@ from .run import Engine, Setting, Told, Trace
 from .step import Said
 
 NOTHING, NOWHERE = np.empty(0), np.empty(0, dtype=np.int64)
-WORTH_COMPILING = 1 << 17  # steps: the array form takes longer for them than compiling does
-FRESH = 4  # every so many rates the exponential is taken anew: at twice a rate it is squared, which adds up errors
+WORTH_COMPILING = 1 << 17  # steps: for more, compiling is quicker than the array form
+FRESH = 4  # at twice a rate the exponential is squared; every FRESH rates it is computed anew, as errors accumulate
 
 _compiling, _kernels = threading.Lock(), SimpleNamespace()
 
@@ -145,6 +145,7 @@ class Loop:
             "budget_tie": fallbacks.TIE,
             "most": MOST,
             "least": fallbacks.LEAST,
+            "least_chance": LEAST_CHANCE,
             "home": fallbacks.HOME,
             "gone": fallbacks.GONE,
             "sum_tolerance": inputs.SUM_TOLERANCE,
@@ -174,7 +175,7 @@ class Loop:
         found |= {"doubles_K": doubled & (np.arange(len(doubled)) % FRESH > 0)}
         return found | {"factor_AxSxAxK": NOTHING if bets.factor_AxSxAxK is None else bets.factor_AxSxAxK}
 
-    # One stream, as quick as can be; all that is given must be as ``plain`` makes it
+    # One stream, as fast as possible; every argument must be as ``plain`` returns it
 
     def advise_one(
         self,
@@ -192,7 +193,7 @@ class Loop:
         return action, Waiting(held, self.waiting)
 
     def observe_one(self, row: np.ndarray, number: int, waiting: Waiting, state: int, action: int = -1) -> int:
-        """What there is to tell of an outcome (see ``compiled``); the row is changed. A state below 0 is missing."""
+        """Updates the row in place; returns ALARM, RETURNED, DROPPED or 0. A state below 0 is missing."""
         return self.kernels.observe_one(self.sizes, self.constants, row, waiting.held, number, state, action)  # type: ignore[no-any-return]
 
     # Fleets and recordings, as in ``Engine``

@@ -1,10 +1,10 @@
 """Forecasts that run beside the model's, and their mixture.
 
-Urns forget a state by a factor of 1 - 1/memory with each one they see. One urn of each memory sees every state; one
-more for each action sees the states that came while the model advised that action, so the mixture can learn that the
-model is right, wrong, or right about one thing only. References speak too. The weights follow the log loss (a Bayes
+With each state an urn discounts those before it by 1 - 1/memory. For every memory, one urn sees every state, and one
+more per action sees the states that occurred while the model advised that action, so the mixture can learn that the
+model is right, wrong, or right about one thing only. References take part too. The weights follow the log loss (a Bayes
 mixture), and a fixed share of all weight is spread evenly each step, so that no forecast is ever lost for good. Every
-context has urns and weights of its own.
+context has its own urns and weights.
 """
 
 from typing import Any

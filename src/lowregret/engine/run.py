@@ -24,7 +24,7 @@ from .step import Came, Numbers, Outcomes, Said, States, Step
 
 
 class Setting:
-    """All that a run is set by, and what follows from it; made once, by whoever holds the problem."""
+    """The parts of a guard, checked, and the quantities derived from them."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Setting:
         self.problem, self.against, self.test, self.fallback = problem, against, test, fallback
         self.response, self.lag, self.xp = response, lag, xp
         self.outcomes: Outcomes = Numbers(problem) if isinstance(problem, Payoff) else States(problem, xp)
-        # Whose span, contrast and number of actions all bounds go by; those are all they ask of it.
+        # All bounds depend on its span, contrast and number of actions alone.
         self.payoff_range = cast(DecisionProblem, problem.widest if problem.is_changing else problem)
         self.has_fixed_payoffs = not problem.is_changing and self.outcomes.n_states > 0
         self.references, self.n_contexts = against.references, against.n_contexts
@@ -78,11 +78,11 @@ class Setting:
 
     @property
     def has_second_bettor(self) -> bool:
-        """Whether somebody bets on the fallback's mixture: where best responses answer distributions."""
+        """Whether there is a bettor on the fallback's mixture: with best responses to distributions."""
         return self.tests and self.play.mixes and self.plays_best
 
     def temperature_at(self, clock_N: Any) -> Any:
-        """The temperature of a step of a class, before which so many were observed: a number, or ``[N, 1]``."""
+        """The temperature after ``clock_N`` observed steps of a class: a number, or ``[N, 1]``."""
         if self.temperature is not None:
             return self.temperature
         return self.payoff_range.anytime_temperature(clock_N + 1)[:, None]
@@ -195,7 +195,7 @@ class Engine:
     def observe(
         self, rows: Any, number: int, step: Step, outcome_N: Any, missing_N: Any = None, action_N: Any = None
     ) -> tuple[Any, Told]:
-        """The rows after the outcome of a step, and what there is to tell; None came where it is ``missing``."""
+        """The rows after the outcome of a step, and what it led to; where ``missing``, there was no outcome."""
         setting, xp, k, before = self.setting, self.xp, (number - 1) % self.setting.lag, rows
         rows = xp.asarray(rows, copy=True)
         head = self.head.open(rows)
@@ -232,7 +232,7 @@ class Engine:
         return rows
 
     def _enter(self, head: Views, step: Step, came: Came, streams_N: Any, action_N: Any) -> None:
-        """What each comparator earned more than what was played, and than the action reported."""
+        """Adds to the leads of the comparators over what was played, and over the action reported."""
         awake = slice(None) if step.at_NxE is None else (streams_N[:, None], step.at_NxE)
         earned_NxE = came.gained_NxE + came.model_N[:, None]
         head.lead_P[awake] += earned_NxE - (step.policy_NxA * came.paid_NxA).sum(-1)[:, None]
@@ -268,10 +268,11 @@ class Engine:
 
     def evidence(self, rows: Any) -> Any:
         """ln of the mean level, ``[N]``."""
-        return self.xp.log(self.xp.mean(self.head.open(rows).level_D, axis=-1))
+        mean_N = self.xp.mean(self.head.open(rows).level_D, axis=-1)
+        return self.xp.log(mean_N + (mean_N == 0) * 1e-300)
 
     def suspect(self, rows: Any, n: int) -> Suspect:
-        """What speaks most against the model of a stream, by its class of the highest level."""
+        """The strongest evidence against the model of a stream: from the class with the highest level."""
         k = int(self.head.open(rows).level_D[n].argmax())
         return self.setting.watch.suspect(self.of_class(rows, k)[0], n)
 

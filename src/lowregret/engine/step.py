@@ -1,4 +1,4 @@
-"""A step: all that is known before its outcome, and what the outcome means. States and numbers differ here alone."""
+"""A step: all that is known before its outcome, and what follows from it. Only here do states and numbers differ."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -74,8 +74,8 @@ class Outcomes(Protocol):
     def cells(self, step: Step, over_NxExA: Any) -> tuple[Any, Any, float]:
         """States, or the cells M that a forecast of a number makes.
 
-        Their weights ``[N, M]``, what mixed actions that differ by ``over`` gain in each, and what the outcome itself
-        weighs among them: that of samples does.
+        Returns their weights ``[N, M]``, the gain ``[N, E, M]`` of the mixed actions ``over`` in each, and the weight
+        of the outcome itself, which is above 0 for samples.
         """
 
     def came(self, step: Step, outcome_N: Any) -> Came: ...

@@ -1,12 +1,12 @@
-"""How long a break goes unheard: what to know before one decides whether a guard is worth having.
+"""How long a break goes undetected: what to know before deciding whether a guard is worth having.
 
-A model says the same law at every step; from some step on another one is true, and some action would earn more than the
-model's advice. How many steps the alarm takes is drawn by simulation, and found in closed form twice. *About*: the
-bettors on action c at rate lam_k that join at the break grow by g = lam_k E x_c - charge a step, if the break is as
-assumed. With those that join in the steps after it they are worth m + m' / (e^g - 1) at the break, and need the
-logarithm of 1 / delta over that in all: the least of these over g, as in Wald's identity. *Promised*: statement
-(ii), turned round. Over n steps without an alarm no action gains interval(n), whatever comes: one that gains more than
-interval(n) / n a step must be heard within n.
+A model gives the same forecast at every step; from some step on another distribution is true, and some action would
+earn more than the model's advice. The delay of the alarm is simulated, and given in closed form twice. *About*: the
+bettors on action c at rate lam_k that join at the break grow by g = lam_k E x_c - charge per step, if the break is as
+assumed. With those that join after it they are worth m + m' / (e^g - 1) at the break and must grow to 1 / delta: the
+least over c and k of ln(1 / delta / worth) / g, as in Wald's identity. *Promised*: statement (ii), inverted. Over n
+steps without an alarm no action gains interval(n), whatever the outcomes: one that gains more than interval(n) / n per
+step must raise an alarm within n.
 """
 
 import math
@@ -81,8 +81,8 @@ def delay(
     guard
         How it is made; for a ``DecisionProblem``, against its actions.
     edge
-        In your payoffs: before the break the model's advice earns so much more a step than one other action, and from
-        then on so much less. Laws on the two states that set a pair of actions furthest apart do that.
+        In your payoffs: how much more per step the model's advice earns than one other action before the break, and
+        how much less after it, by forecasts on the two states that set a pair of actions furthest apart.
     law, truth
         In place of an edge: what the model says at every step, and what is true from the break on.
     since

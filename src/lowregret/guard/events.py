@@ -1,4 +1,4 @@
-"""What a guard tells: an alarm, a return, a model that was dropped again, an outcome that was given up or ignored."""
+"""The events of a guard: an alarm, a return, a model that was dropped again, an outcome given up or ignored."""
 
 import logging
 import math
@@ -15,9 +15,9 @@ LOG = logging.getLogger("lowregret")
 class Alarm(NamedTuple):
     """A test has raised an alarm: from here on the fallback is played.
 
-    ``step`` is the step of the episode whose outcome raised it, ``known`` the last that had been advised by then: the
-    same, but for outcomes that come late. Steps that were given up count. The evidence is infinite where a state came
-    to which the model had given probability 0.
+    ``step`` is the step of the episode whose outcome raised it, ``known`` the last step advised by then: they differ
+    only where outcomes come late. Steps that were given up count. The evidence is infinite where a state occurred to
+    which the model had given probability 0.
     """
 
     stream: Any  # its name or number; None: the only one
@@ -85,7 +85,7 @@ class ModelDropped(NamedTuple):
 
 
 class OutcomeGivenUp(NamedTuple):
-    """The outcome of a step had not come when the next step that needs its place was advised."""
+    """A step was given up without its outcome, since ``lag`` later steps had been advised."""
 
     stream: Any
     step: int
@@ -99,7 +99,7 @@ class OutcomeGivenUp(NamedTuple):
 class OutcomeIgnored(NamedTuple):
     """An outcome came for a step that no longer waits: it was observed before, given up, or of an earlier episode.
 
-    Of that one ``step`` is 0 or below: it is counted from the beginning of this one.
+    Steps are counted from the beginning of this episode: one of an earlier episode is 0 or below.
     """
 
     stream: Any
@@ -171,7 +171,7 @@ def _alarm(engine: Engine, evidence: float, suspect: Suspect, when: tuple[Any, i
 
 
 def tell(fresh: tuple[Event, ...], on_event: Callable[[Event], object] | None) -> None:
-    """Log what happened and call ``on_event`` with each; where that fails it is logged, and nothing else changes."""
+    """Log each event and call ``on_event`` with it; an exception in there is logged and changes nothing."""
     for event in fresh:
         LOG.info("%s", event)
         if on_event is not None:

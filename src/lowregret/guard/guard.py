@@ -1,5 +1,6 @@
-"""Forecasts that come one at a time: each step ``advise``, act, then ``observe`` what came."""
+"""A guard for forecasts that come one at a time: ``advise``, act, then ``observe`` the outcome."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -31,7 +32,7 @@ _KEPT = np.zeros(1, dtype=bool)  # one stream, in which a step counts
 
 
 class Advice:
-    """What ``advise`` says of a step. Arrays have a first axis of streams, where the guard has several.
+    """What to do in a step. Arrays have a first axis of streams where the guard has several.
 
     >>> from lowregret import Guard, matching
     >>> advice = Guard(matching()).advise([0.9, 0.1])
@@ -45,12 +46,12 @@ class Advice:
 
     @property
     def policy(self) -> np.ndarray:
-        """The mixed action ``[..., A]`` to play: what the certificate speaks of."""
+        """The mixed action ``[..., A]`` to play, for which the certificate holds."""
         return _own(self._pending.step.policy_NxA, self._alone)
 
     @cached_property
     def action(self) -> Any:
-        """The likeliest action of it, as its position; the first of those that are."""
+        """The position of its likeliest action; the first of those that are tied."""
         return _plain(best_actions(np, self._pending.step.policy_NxA), self._alone)
 
     @property
@@ -85,7 +86,7 @@ class Advice:
 
 
 class Guard:
-    """Bring your own forecasts: each step ``advise``, act, then ``observe`` what came.
+    """Bring your own forecasts: in each step ``advise``, act, then ``observe`` the outcome.
 
     Until an alarm the response to the model's forecast is advised, as you would act on it anyway. Bets against the
     model raise the alarm; from then on the fallback is played.
@@ -98,20 +99,20 @@ class Guard:
         Whom regret is measured against: every action, by default; ``Actions(per=...)`` a fixed action for each context;
         ``Actions() + References("desk")`` others who forecast, too.
     test
-        When to stop acting on the model: ``ExactTest(delta, horizon)``, or ``NoTest()``. The test buys that nothing
-        changes while the model is right, not money: the fallback from the first step on earns as much.
+        When to stop acting on the model: ``ExactTest(delta, horizon)``, or ``NoTest()``. What the test adds is that
+        nothing changes while the model is right; playing the fallback from the first step on earns as much.
     fallback
         What is played after an alarm: ``Recovery()`` by default, ``UseReference(name)``, or a policy such as
         ``policies.AdaHedge(problem)``.
     response
         How forecasts are acted on: ``BestResponse()``, or ``QuantalResponse(temperature)`` as in the paper.
     lag
-        How late outcomes may come: the forecast of step t is stated before the outcomes of the last ``lag`` - 1 steps
-        are known. They may come in any order.
+        How late outcomes may come: each forecast is made before the outcomes of the last ``lag`` - 1 steps are known.
+        Outcomes may come in any order.
     streams
         How many streams are guarded side by side, or their names; then everything has a first axis of streams.
     on_event
-        Called with each event once the step was taken. If it fails, that is logged, and nothing is lost.
+        Called with each event after the step was taken. An exception in it is logged, and nothing is lost.
 
     Threads may share a guard, but a step is two calls: give each thread streams of its own, or hold a lock around both.
 
@@ -159,12 +160,12 @@ class Guard:
         elif streams is not None:
             called = tuple(range(inputs.whole(streams, "streams", 0)))
         self.lock = RLock()
-        self._saved: int | None = None  # the counter of what was last loaded or saved
+        self._saved: bytes | None = None  # the digest of what was last loaded or saved
         self._state = State(self.engine.start(len(called)), called, len(called))
         self._choose_form()
 
     def _choose_form(self) -> None:
-        """The compiled loop, where it is there: it stays what it is, whatever is compiled later."""
+        """The compiled loop if it is ready, else arrays; the choice stays even if the loop is compiled later."""
         s = self.setting
         self._n_actions, self._n_states = s.outcomes.n_actions, s.outcomes.n_states
         self._form = form_of(self.engine, len(self._state.streams) * _FLEET_STEPS)
@@ -187,11 +188,12 @@ class Guard:
 
     @note.setter
     def note(self, value: Any) -> None:
+        json.dumps(value)  # or it could not be saved
         with self.lock:
             self._state = self._state.changed(note=value)
 
     def fork(self, n: int) -> "Guard":
-        """A guard of n streams that all stand where this one does, before its next step: to ask without acting."""
+        """A guard of n streams, all in the state of this one before its next step: to look without taking a step."""
         fork = self.fresh(n)
         rows = np.repeat(self._state.rows_NxW[:1], n, axis=0)
         fork._state = fork._state._replace(rows_NxW=rows, advised=self._state.advised)
@@ -225,9 +227,9 @@ class Guard:
         payoffs: Any = None,
         step: int | None = None,
     ) -> Advice:
-        """What to do in the next step, of which the model says ``forecast``: ``advice.policy`` is what to play.
+        """What to do in the next step, given the model's ``forecast``: ``advice.policy`` is what to play.
 
-        Where ``lag`` steps wait for their outcomes, the oldest is given up, and an event says so.
+        If ``lag`` steps already wait for their outcomes, the oldest is given up, with an event.
 
         Parameters
         ----------
@@ -242,8 +244,8 @@ class Guard:
         payoffs
             What is at stake in this step, if the problem is ``changing``: ``[..., A, S]``, or a ``Payoff``.
         step
-            Which step this is for, counted from 1: by default the next. One that waits for its outcome is advised anew;
-            with a lag of 1, so it is by default.
+            Which step this is for, counted from 1: by default the next, or with a lag of 1 the one that waits for its
+            outcome, if there is one. A step that waits is advised anew.
         """
         plain = context is references is scale is payoffs is step is None
         if plain and self._quick is not None and type(forecast) is np.ndarray:
@@ -262,17 +264,19 @@ class Guard:
             for one in gone:
                 fresh += self._lost(OutcomeGivenUp, now, one.number, number, ~one.dropped_N)
                 rows = self._skipped(rows, one)
-            pending = PendingStep(number, said, np.zeros(len(rows), dtype=bool), self._form.advise(rows, number, said))
+            before = [one.dropped_N for one in now.waiting if one.number == number]  # it is advised anew
+            dropped_N = before[0] if before else np.zeros(len(rows), dtype=bool)
+            pending = PendingStep(number, said, dropped_N, self._form.advise(rows, number, said))
             kept = (one for one in now.waiting if one not in gone and one.number != number)
             waiting = sorted((*kept, pending), key=lambda one: one.number)
             self._state = now.changed(
-                rows_NxW=rows, advised=max(now.advised, number), waiting=tuple(waiting), events=now.events + fresh
+                rows_NxW=rows, advised=max(now.advised, number), waiting=tuple(waiting), fresh=fresh
             )
         tell(fresh, self.on_event)
         return Advice(self, rows, pending)
 
     def _advise_quickly(self, loop: Loop, forecast_S: np.ndarray) -> Advice | None:
-        """The usual case, for one stream: compiled. None: it is another."""
+        """The usual case, one stream in the compiled loop; None: it is another case."""
         with self.lock:
             now = self._state
             fits = forecast_S.dtype == np.float64 and forecast_S.flags.carray and forecast_S.shape == (self._n_states,)
@@ -360,8 +364,8 @@ class Guard:
     def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Any:
         """An action drawn from ``policy``, as its position.
 
-        An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it.
-        At the same step, guards made alike draw the same with the same int: several need a seed each, or one Generator.
+        An int gives a fresh draw at each step and the same run each time, independent of other uses of that seed.
+        Guards with the same settings draw alike with the same int: give each its own seed, or all one Generator.
         """
         pending = self._waiting(step, last=True)
         mixed_NxA = pending.step.policy_NxA
@@ -381,7 +385,7 @@ class Guard:
 
     @cached_property
     def _salted(self) -> Any:
-        """What sets the draws of this guard apart from those of guards made otherwise."""
+        """Makes the draws of guards with different settings differ."""
         return blake2b(repr(state.settings_of(self.setting, str(self.is_alone))).encode(), digest_size=16)
 
     def observe(self, outcome: Any, action: Any = None, *, step: int | None = None, missing: Any = None) -> None:
@@ -418,9 +422,9 @@ class Guard:
                 name = lambda n: self._name(now, n)  # noqa: E731
                 fresh = events_of(self.engine, rows, told, pending.number, now.advised, name)
                 waiting = tuple(one for one in now.waiting if one is not pending)
-                self._state = now.changed(rows_NxW=rows, waiting=waiting, events=now.events + fresh)
+                self._state = now.changed(fresh, rows_NxW=rows, waiting=waiting)
             else:
-                self._state = now.changed(events=now.events + fresh)
+                self._state = now.changed(fresh)
         tell(fresh, self.on_event)
 
     def _too_late(self, now: State, step: int | None) -> tuple[Event, ...]:
@@ -434,8 +438,8 @@ class Guard:
     def skip(self, step: int | None = None) -> None:
         """Give up the outcome of a step that waits for it, by default the oldest.
 
-        The certificate adds the span for it. The chance of a false alarm stays what it is only if this is decided
-        before anyone could know the outcome: one that is dropped for what it was is not missing but chosen.
+        The certificate adds the span for it. The bound on false alarms holds only if this is decided before anyone
+        could know the outcome: an outcome dropped for what it was is not missing but selected.
         """
         with self.lock:
             now, pending = self._state, self._waiting(step, last=False)
@@ -460,18 +464,15 @@ class Guard:
             chosen_N = self._places(now, streams)
             waiting = tuple(one._replace(dropped_N=one.dropped_N | chosen_N) for one in now.waiting)
             waiting = tuple(one for one in waiting if not one.dropped_N.all())
-            advised = now.advised
-            if self.lag == 1 and not waiting:  # a step that was only advised never was
-                advised -= len(now.waiting)
             lost_N = promises.lost_in_episode(self.engine, now.rows_NxW)
             fresh = self.engine.start(len(now.streams))
             head, old = self.engine.head.open(fresh), self.engine.head.open(now.rows_NxW)
             head.episode[:] = old.episode + 1
-            head.begun[:] = advised
+            head.begun[:] = now.advised
             head.past_steps[:] = old.past_steps + old.observed + old.missed
             head.past_bound[:] = old.past_bound + lost_N
             rows = np.where(chosen_N[:, None], fresh, now.rows_NxW)
-            self._state = now.changed(rows_NxW=rows, advised=advised, waiting=waiting)
+            self._state = now.changed(rows_NxW=rows, waiting=waiting)
         LOG.info("new episode for %d of %d streams", int(chosen_N.sum()), chosen_N.size)
 
     def add(self, streams: int | Sequence[str] = 1) -> list[str | int]:
@@ -493,9 +494,9 @@ class Guard:
         return fresh
 
     def retire(self, streams: Any) -> list[str | int]:
-        """End some streams, by what they are called or a mask; returns what that was. The others keep their names.
+        """End some streams, by name or mask, and return their names. The others keep theirs.
 
-        What was told of the ones that go stays in ``events``; the certificate speaks of those that stay.
+        Past events of retired streams stay in ``events``; the certificate covers those that remain.
         """
         with self.lock:
             now = self._fleet("retire()")
@@ -508,10 +509,8 @@ class Guard:
     def _fleet(self, what: str) -> State:
         if self.is_alone:
             raise ValueError(f"{what} needs a guard of several streams: Guard(problem, streams=...)")
-        now = self._state
-        if self.lag == 1:  # a step that was only advised never was
-            return now._replace(waiting=(), advised=now.advised - len(now.waiting))
-        return now
+        # Without a lag, a step that was only advised is forgotten: it would have to be advised anew for all streams.
+        return self._state if self.lag > 1 else self._state._replace(waiting=())
 
     def _places(self, now: State, streams: Any) -> np.ndarray:
         """A mask ``[N]`` of the streams that are called so."""
@@ -538,7 +537,7 @@ class Guard:
 
     @property
     def events(self) -> list[Event]:
-        """Everything that happened so far, in its order."""
+        """Everything that happened so far, in its order; of outcomes given up or ignored, the last hundred."""
         return list(self._state.events)
 
     def _head(self, part: str) -> np.ndarray:
@@ -589,9 +588,9 @@ class Guard:
 
     @property
     def certificate(self) -> Certificate | RealisedCertificate:
-        """What is guaranteed over the episodes opened so far, for the stream of which least is.
+        """What is guaranteed over the episodes opened so far, for the stream with the weakest guarantee.
 
-        Where outcomes are numbers, a ``RealisedCertificate``: by what the bets were charged so far.
+        Where outcomes are numbers, a ``RealisedCertificate``, from the charges of the bets so far.
         """
         return self.certificate_of(self._state.rows_NxW)
 
@@ -617,7 +616,7 @@ class Guard:
         """
         with self.lock:
             self._state = state.loads(data, self._form, self._settings)
-            self._saved = self._state.changes
+            self._saved = state.digest_of(data)
 
     def save(self, path: str | Path) -> None:
         """``dumps`` as a file, written whole or not at all.
@@ -626,14 +625,13 @@ class Guard:
         """
         path = Path(path)
         with self.lock:
-            there = state.changes_in(path)
+            there = state.digest_in(path)
             if there is not None and there != self._saved:
-                mine = "neither loaded nor saved it" if self._saved is None else f"left it at {self._saved}"
-                held = f"{path} holds a guard after {there} changes"
-                raise ValueError(f"{held}, and this guard {mine}: load it, or save elsewhere")
-            now = self._state
-            files.replace(path, state.dumps(now, self._settings))
-            self._saved = now.changes
+                mine = "neither loaded nor saved it" if self._saved is None else "left another there"
+                raise ValueError(f"{path} holds a state of a guard, and this one {mine}: load it, or save elsewhere")
+            data = state.dumps(self._state, self._settings)
+            files.replace(path, data)
+            self._saved = state.digest_of(data)
 
     def load(self, path: str | Path) -> None:
         """Take up where ``save`` left off; refused, and nothing changed, as by ``loads``."""

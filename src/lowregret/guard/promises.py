@@ -94,7 +94,7 @@ def _in_classes(
 ) -> Bound | None:
     """What fallbacks lose together, one for each class of steps that are ``lag`` apart.
 
-    However the steps fall on the classes, none has more than its rounds, and all of them have these.
+    However the steps are spread over the classes, none has more than ``rounds`` of them.
     """
     rounds = -(-steps // lag)
     own = each(problem, rounds, temperature)
@@ -105,9 +105,9 @@ def _in_classes(
 
 
 def certificate_over(engine: Engine, rows: Any) -> Certificate | RealisedCertificate:
-    """What is guaranteed over the episodes opened so far, for the stream of which least is.
+    """What is guaranteed over the episodes opened so far, for the stream with the weakest guarantee.
 
-    Outcomes that never came count at their worst. Past its horizon an episode is promised what it was up to there.
+    Outcomes that never came count at their worst. Past its horizon an episode keeps the bound that held up to there.
     """
     head, T = engine.head.open(rows), engine.setting.test.horizon
     given = certificate_of(engine.setting)
@@ -117,8 +117,10 @@ def certificate_over(engine: Engine, rows: Any) -> Certificate | RealisedCertifi
     if missed:
         given = _never_came(given, missed)
     if T is not None and (beyond := int((head.observed + head.missed).max(initial=0)) - T) > 0:
-        said = f"{given.statement} {beyond} steps are past the horizon: regret is promised for the first {T}"
-        given = replace(given, statement=f"{said}, and that on false alarms goes on to hold.")
+        past = (
+            f"{beyond} steps are past the horizon: regret is promised for the first {T}, and false alarms stay bounded."
+        )
+        given = replace(given, statement=f"{given.statement} {past} New breaks may be noticed late: restart().")
     episodes = int(head.episode.max(initial=1))
     if episodes == 1 or T is None:
         return given.over_episodes(episodes, given.regret_bound)
@@ -141,7 +143,7 @@ def lost_in_episode(engine: Engine, rows: Any) -> np.ndarray:
 
 
 def _never_came(given: Certificate, missed: int) -> Certificate:
-    """The certificate where so many outcomes never came: each may have cost the span, to the model too, anywhere."""
+    """The certificate with ``missed`` outcomes: each may have cost the span, to the model too, at any step."""
     lost = missed * given.problem.span
     bounds = {"behind_model": given.behind_model, "between": given.between}
     terms = {"terms_at": given.terms_at, "sharper": given.sharper, "drawn": given.drawn}

@@ -144,7 +144,7 @@ class Reading:
         return found.reshape(shape or (1,))
 
     def _filled(self, outcome: Any, mask: np.ndarray) -> Any:
-        """Outcomes with some that are possible where there are none."""
+        """Outcomes with any possible one in place of each that is missing."""
         if isinstance(outcome, Positions):
             return Positions(self._filled(outcome.at, mask))
         values = np.array(outcome, dtype=object) if isinstance(outcome, (list, tuple)) else outcome

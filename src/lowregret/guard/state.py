@@ -1,7 +1,7 @@
-"""What a guard remembers: one value, and that value as bytes, so that a guard lives in a row of any database.
+"""The state of a guard: one value, which as bytes fits into a row of any database.
 
-The bytes are a line that says what they are, a digest, and safetensors: the rows of all streams and what was said of
-the steps that wait, as tensors; settings, events and counters as JSON in its header.
+The bytes are a line that says what they are, a digest, and safetensors: the rows of all streams and the inputs of the
+steps that wait as tensors; settings, events and counters as JSON in its header.
 """
 
 import json
@@ -18,10 +18,11 @@ from ..engine import Engine, Said, Setting, Step
 from ..engine.loop import Loop, Waiting
 from ..forecasts import Forecast, Quantiles, Samples
 from ..problems import DecisionProblem, Payoff
-from .events import KINDS, Event
+from .events import KINDS, Event, OutcomeGivenUp, OutcomeIgnored
 
 FIRST_LINE = b"lowregret guard 1\n"
 _DIGEST = 16  # bytes
+LOST, MOST_LOST = (OutcomeGivenUp, OutcomeIgnored), 100  # of these so many are kept
 _FORMS: dict[str, type[Forecast]] = {"Quantiles": Quantiles, "Samples": Samples}
 
 
@@ -46,12 +47,17 @@ class State(NamedTuple):
     changes: int = 0  # how many there have been
     note: Any = None  # whatever JSON its owner wants kept with it
 
-    def changed(self, **parts: Any) -> "State":
-        return self._replace(**parts, changes=self.changes + 1)
+    def changed(self, fresh: tuple[Event, ...] = (), **parts: Any) -> "State":
+        """With these parts and events. Of outcomes that were lost the last are kept: a feed of labels may break."""
+        events = self.events + fresh
+        if fresh and len(lost := [event for event in events if isinstance(event, LOST)]) > MOST_LOST:
+            gone = set(map(id, lost[:-MOST_LOST]))
+            events = tuple(event for event in events if id(event) not in gone)
+        return self._replace(**parts, events=events, changes=self.changes + 1)
 
 
 def advised_again(form: Engine | Loop, rows_NxW: np.ndarray, number: int, said: Said, was: Any, policy: Any) -> Any:
-    """A step that was advised before some outcomes: where the fallback was in force, and what was to be played."""
+    """The step, rebuilt as it was when first advised: ``was`` it in force (the fallback), and which ``policy``."""
     then_NxW = rows_NxW.copy()
     form.head.open(then_NxW).alarm[:] = was
     step = form.advise(then_NxW, number, said)
@@ -60,7 +66,7 @@ def advised_again(form: Engine | Loop, rows_NxW: np.ndarray, number: int, said: 
 
 
 def regrouped(form: Engine | Loop, old: State, index_N: np.ndarray, streams: Sequence[str | int], given: int) -> State:
-    """The state of the streams at these places, -1 for one that begins now; steps that wait do not count for it."""
+    """The state of the streams at these places, -1 for a new one, in which the steps that wait do not count."""
     rows, fresh_N = form.start(len(index_N)), index_N < 0
     rows[~fresh_N] = old.rows_NxW[index_N[~fresh_N]]
     form.head.open(rows).begun[fresh_N] = old.advised
@@ -89,8 +95,9 @@ def _problem(problem: DecisionProblem | Payoff) -> dict[str, Any]:
         low, high = (float(problem.in_payoffs(end)) for end in (-1.0, 1.0))
         return {**told, "states": list(problem.states), "utility": problem.utility.tolist(), "range": [low, high]}
     knots = [] if problem.knots is None else problem.knots.tolist()
-    payoffs = problem.utilities(np.array([*knots, *(end for end in problem.outcomes if np.isfinite(end))]))
-    ends = [problem.low, problem.high, *problem.outcomes]  # the function itself is known at its knots and ends alone
+    points = np.clip([*knots, -1.0, -0.1, 0.0, 0.1, 1.0, *np.clip(problem.outcomes, -1e9, 1e9)], *problem.outcomes)
+    payoffs = problem.utilities(points)  # by which the function itself is known
+    ends = [problem.low, problem.high, *problem.outcomes]
     return {**told, "range": ends, "knots": knots, "payoffs": np.round(payoffs, 6).tolist()}
 
 
@@ -131,11 +138,20 @@ def loads(data: bytes, form: Engine | Loop, settings: dict[str, Any]) -> State:
     waiting = []
     for i, told in enumerate(about["waiting"]):
         said = Said(**{name: _out_of(part, tensors) for name, part in told["said"].items()})
+        said = said if isinstance(form, Loop) else _summing_to_one(said)
         step = advised_again(form, rows, told["number"], said, tensors[f"{i}.in_force"], tensors[f"{i}.policy"])
         waiting.append(PendingStep(told["number"], said, tensors[f"{i}.dropped"], step))
     events = tuple(KINDS[told.pop("kind")](**told) for told in about["events"])
     counts = about["given"], about["advised"]
     return State(rows, tuple(about["streams"]), *counts, tuple(waiting), events, about["changes"], about["note"])
+
+
+def _summing_to_one(said: Said) -> Said:
+    """The compiled loop divides probabilities by their sum by itself, and the array form takes them as they are."""
+    forecast = said.forecast
+    if not isinstance(forecast, np.ndarray) or np.abs(forecast.sum(-1) - 1).max(initial=0) < 1e-12:
+        return said
+    return said._replace(forecast=forecast / forecast.sum(-1, keepdims=True))
 
 
 def _opened(data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -180,10 +196,17 @@ def _out_of(told: Any, tensors: dict[str, np.ndarray]) -> Any:
 # As a file
 
 
-def changes_in(path: Path) -> int | None:
-    """The counter of the guard in a file; None: there is no file."""
+def digest_of(data: bytes) -> bytes:
+    """By which bytes of a guard are known."""
+    return bytes(data[len(FIRST_LINE) : len(FIRST_LINE) + _DIGEST])
+
+
+def digest_in(path: Path) -> bytes | None:
+    """That of the guard in a file; None: there is no file."""
     try:
-        return int(_opened(path.read_bytes())[0]["changes"])
+        data = path.read_bytes()
+        _opened(data)
+        return digest_of(data)
     except FileNotFoundError:
         return None
     except ValueError as error:
