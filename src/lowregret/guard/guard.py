@@ -372,11 +372,15 @@ class Guard:
         if isinstance(seed, np.random.Generator):
             uniform_N = seed.random(len(mixed_NxA))
         else:
+            seed = seed if type(seed) is int and seed >= 0 else inputs.whole(seed, "seed", least=0, most=None)
+            mixed_A = mixed_NxA[0].tolist() if self.is_alone else []
+            if 1.0 in mixed_A:
+                return mixed_A.index(1.0)  # which any draw would give
             digests = self._salted.copy()
-            digests.update(b"%d %d" % (inputs.whole(seed, "seed", least=0, most=None), pending.number))
+            digests.update(b"%d %d" % (seed, pending.number))
             digest = digests.digest()
-            if self.is_alone:  # a generator would take longer than all the rest
-                return drawn(mixed_NxA[0].tolist(), (int.from_bytes(digest[:8]) >> 11) / (1 << 53))
+            if mixed_A:  # a generator would take longer than all the rest
+                return drawn(mixed_A, (int.from_bytes(digest[:8]) >> 11) / (1 << 53))
             uniform_N = np.random.default_rng(int.from_bytes(digest)).random(len(mixed_NxA))
         if self.is_alone:
             return drawn(mixed_NxA[0].tolist(), uniform_N[0])
