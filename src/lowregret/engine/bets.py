@@ -171,7 +171,7 @@ class Bets:
         self.rates_K = xp.asarray(self.prior.rates_K[order])
         self.first_K = xp.asarray(self.prior.weights_K(1)[order])
         self.later_K = xp.asarray(self.prior.weights_K(2)[order])
-        self.most, self.least, self.one, self.none = (xp.asarray(bound) for bound in (MOST, LEAST_CHANCE, 1.0, 0.0))
+        self.most, self.least, self.one, self.none = xp.asarray([MOST, LEAST_CHANCE, 1.0, 0.0], dtype=xp.float64)
         weight = self.prior.second_weight
         self.second_first, self.second_later = float(weight(np.array(1.0))), float(weight(np.array(2.0)))
         self.fresh_level, pure = self.prior.share, setting.against.are_pure
@@ -222,7 +222,8 @@ class Bets:
 
     def _later(self, clock: Any) -> Any:
         """What joins at a step after the first, in units of what joins at the second."""
-        return 6 / (clock * (clock + 1)) if self.prior.horizon is None else clock <= self.prior.horizon
+        end = self.prior.horizon
+        return 6 / (clock * (clock + 1)) if end is None else self.xp.astype(clock <= end, clock.dtype)
 
     def _excess(self, step: Step, came: Came) -> Any:
         """By how much the mean payoff of a bet under the forecast exceeds 1, at least 0: ``[N, E, K]``."""
