@@ -97,12 +97,13 @@ def _alike(block: Block) -> list[np.ndarray]:
 def _responses(setting: Setting, block: Block) -> tuple[np.ndarray, list[np.ndarray]]:
     """The best action by the model ``[N, T]``, and for each reference the response ``[N, T, A]`` to it."""
     N, T = block.came_NxT.shape
-    flat = np.unravel_index(np.arange(N * T), (N, T))
+    flat, outcomes = np.unravel_index(np.arange(N * T), (N, T)), setting.outcomes
     said = block.said(setting.problem).at(flat)
-    given = setting.outcomes.payoffs if said.payoffs is None else said.payoffs, flat[1] // setting.lag * 1.0
+    given = outcomes.payoffs if said.payoffs is None else said.payoffs, flat[1] // setting.lag * 1.0
     theirs = said.references if isinstance(said.references, tuple) else np.moveaxis(said.references, 1, 0)
-    advised_R, _ = setting.respond(said.forecast, *given)
-    return advised_R.reshape(N, T), [setting.respond(each, *given)[1].reshape(N, T, -1) for each in theirs]
+    advised_R, _ = setting.respond(outcomes.whole(said.forecast), *given)
+    answers = [setting.respond(outcomes.whole(each), *given)[1] for each in theirs]
+    return advised_R.reshape(N, T), [answer_RxA.reshape(N, T, -1) for answer_RxA in answers]
 
 
 def _hedge(guard: Guard, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:

@@ -39,11 +39,7 @@ class Block(NamedTuple):
         """All that was known of every step before its outcome."""
         laws, context, payoffs, scale = self.told or Told()
         utility = None if payoffs is None else problem.utility_of(payoffs)
-        if isinstance(problem, Payoff):
-            return Said(self.forecasts, () if laws is None else laws, context, scale, utility)
-        forecasts = self.forecasts / self.forecasts.sum(-1, keepdims=True)
-        references = () if laws is None else laws / laws.sum(-1, keepdims=True)
-        return Said(forecasts, references, context, scale, utility)
+        return Said(self.forecasts, () if laws is None else laws, context, scale, utility)
 
     def rows(self, rows: np.ndarray) -> "Block":
         """Some of the streams."""

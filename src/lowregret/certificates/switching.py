@@ -257,7 +257,7 @@ class WayBack(NamedTuple):
         budget = self.budget * math.sqrt(self.horizon * C)
         # Of one context: the budget takes so many steps to spend, in which safe play is not.
         spending = math.ceil(budget) if C == 1 else 0
-        return np.minimum(n * J, (budget + C) * J + self._safe(np.maximum(n - spending, 0.0)))
+        return np.minimum(n * J, (budget + C) * J + self.safe(np.maximum(n - spending, 0.0)))
 
     def _growing(self, steps: int, left_N: np.ndarray) -> np.ndarray:
         """The most over entries e, by halving: both parts are concave in e, so is their sum."""
@@ -266,7 +266,7 @@ class WayBack(NamedTuple):
 
         def risked(entry: np.ndarray) -> np.ndarray:
             spent = np.minimum(entry - alarm, self.budget * np.sqrt(np.maximum(entry - 1, 0)) + 1)
-            found: np.ndarray = self.span * spent + self._safe(steps - entry)
+            found: np.ndarray = self.span * spent + self.safe(steps - entry)
             return found
 
         low, high = alarm, np.full_like(alarm, float(steps))  # the last entry up to which what is risked rises
@@ -277,8 +277,8 @@ class WayBack(NamedTuple):
         found: np.ndarray = np.minimum(n * self.span, risked(low))
         return found
 
-    def _safe(self, n: np.ndarray) -> np.ndarray:
-        """C F(n / C)."""
+    def safe(self, n: np.ndarray) -> np.ndarray:
+        """C F(n / C): what Hedge over the experts loses in n steps of all contexts."""
         if self.experts == 1:
             return 0.0 * n
         J, C = self.span, self.contexts

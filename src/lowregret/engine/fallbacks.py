@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -190,7 +190,8 @@ class MixtureThenHedge:
         self.limit = math.inf if span == 0 else made.budget * span
         if steps is not None:
             self.limit *= math.sqrt(steps / setting.n_contexts)
-        self.regret_after = partial(_lost_by, WayBack(span, self.hedge.experts, steps, made.budget, setting.n_contexts))
+        back = WayBack(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
+        self.regret_after = partial(_with_mixture, back)
 
     def shapes(self) -> Shapes:
         C = self.setting.n_contexts
@@ -240,8 +241,8 @@ class HedgeAlone:
 
     def __init__(self, setting: Any) -> None:
         self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
-        safe = SafePlay(setting.payoff_range.span, self.hedge.experts, setting.n_contexts)
-        self.regret_after = partial(_lost_by, safe)
+        back = WayBack(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
+        self.regret_after = partial(_hedging, back)
 
     def shapes(self) -> Shapes:
         return self.hedge.shapes() | {"trusted": ()}
@@ -290,7 +291,8 @@ class FollowReference:
     def __init__(self, name: str, setting: Any) -> None:
         self.name, self.setting, self.at = name, setting, setting.references.index(name)
         # Nothing is lost to itself; what is lost to others is not known.
-        self.regret_after = partial(_lost_by, SafePlay(0.0, 1) if setting.n_comparators == 1 else None)
+        alone = setting.n_comparators == 1
+        self.regret_after: After = partial(_hedging, WayBack(0.0, 1, None)) if alone else _unknown
 
     def shapes(self) -> Shapes:
         return {}
@@ -334,8 +336,8 @@ class FollowLearner:
             steps = "an unknown number of" if setting.rounds is None else setting.rounds
             raise ValueError(f"fallback {self.name} was made for {lasts} steps, the test may run for {steps} steps")
         # What it says itself of every action; what is lost to references, or in contexts, is not known.
-        plain, unknown = not setting.references and setting.n_contexts == 1, partial(_lost_by, None)
-        self.regret_after = getattr(learner, "regret_after", unknown) if plain else unknown
+        plain = not setting.references and setting.n_contexts == 1
+        self.regret_after: After = getattr(learner, "regret_after", _unknown) if plain else _unknown
         fresh = learner.start((1,))
         self.shape_of = [leaf.shape[1:] for leaf in leaves_of(fresh)]
         after = learner.update(fresh, np.zeros(1, dtype=np.int64))
@@ -376,24 +378,16 @@ class FollowLearner:
             getattr(memory, f"leaf_{i}")[...] = leaf
 
 
-class SafePlay(NamedTuple):
-    """The most that Hedge over ``experts`` loses, summed over ``contexts``."""
-
-    span: float
-    experts: int
-    contexts: int = 1
-
-    def after(self, steps: int) -> Bound:
-        return self._lost
-
-    def _lost(self, left_N: Any) -> Any:
-        each_N = np.asarray(left_N) / self.contexts
-        root_N = 1 + np.sqrt(1 + each_N * math.log(self.experts))
-        return self.contexts * self.span * np.minimum(each_N, root_N)
+def _unknown(problem: Any, steps: int, temperature: float | None) -> None:
+    """What is lost, where nobody knows."""
 
 
-def _lost_by(back: WayBack | SafePlay | None, problem: Any, steps: int, temperature: float | None) -> Bound | None:
-    return None if back is None else back.after(steps)
+def _with_mixture(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+    return back.after(steps)
+
+
+def _hedging(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+    return back.safe
 
 
 def leaves_of(memory: Any) -> list[np.ndarray]:

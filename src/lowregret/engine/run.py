@@ -19,7 +19,7 @@ from .bets import NoTest, Suspect, Test
 from .comparators import Comparators
 from .fallbacks import Fallback, FollowLearner, Play
 from .layout import Layout, Views
-from .responses import BestResponse, Response, best_actions
+from .responses import BestResponse, QuantalResponse, Response, best_actions
 from .step import Came, Numbers, Outcomes, Said, States, Step
 
 
@@ -50,6 +50,7 @@ class Setting:
         self.references, self.n_contexts = against.references, against.n_contexts
         self.n_comparators = against.count(self.outcomes.n_actions)
         self.rounds = None if test.horizon is None else -(-test.horizon // lag)  # steps of a class
+        self.class_delta = test.delta / late_factor(lag)  # the chance of a false alarm that a class is tested at
         self.temperature = response.temperature_for(self.rounds)
         if against.contexts and test.horizon is None:
             raise ValueError(
@@ -72,9 +73,9 @@ class Setting:
         return type(self.response) is BestResponse
 
     @property
-    def class_delta(self) -> float:
-        """The chance of a false alarm that one class is tested at."""
-        return self.test.delta / late_factor(self.lag)
+    def has_proved_response(self) -> bool:
+        """Whether regret is bounded for its response: for those of the package."""
+        return type(self.response) in (BestResponse, QuantalResponse)
 
     @property
     def has_second_bettor(self) -> bool:
@@ -163,18 +164,19 @@ class Engine:
         n, outcomes = rows.shape[0], setting.outcomes
         here = (slice(None), 0) if said.context_N is None else (xp.arange(n), said.context_N)
         clock_N, payoffs = common.clock * 1.0, outcomes.payoffs if said.payoffs is None else said.payoffs
-        advised_N, model_NxA = setting.respond(said.forecast, payoffs, clock_N)
+        forecast = outcomes.whole(said.forecast)
+        advised_N, model_NxA = setting.respond(forecast, payoffs, clock_N)
         answers_NxQxA = xp.zeros((n, 0, outcomes.n_actions), dtype=xp.float64)
         references_NxQxS = xp.zeros((n, 0, outcomes.n_states), dtype=xp.float64)
         if setting.references:
             each = said.references
             if outcomes.n_states:
-                references_NxQxS = each
-                each = [each[:, q] for q in range(each.shape[1])]
+                references_NxQxS = outcomes.whole(each)
+                each = [references_NxQxS[:, q] for q in range(each.shape[1])]
             answers_NxQxA = xp.stack([setting.respond(one, payoffs, clock_N)[1] for one in each], axis=1)
         plays_NxExA, at_NxE = setting.against.awake(xp, model_NxA, answers_NxQxA, said.context_N)
         step = Step(
-            forecast=said.forecast,
+            forecast=forecast,
             model_NxA=model_NxA,
             advised_N=advised_N,
             plays_NxExA=plays_NxExA,

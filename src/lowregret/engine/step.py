@@ -68,6 +68,9 @@ class Outcomes(Protocol):
     n_states: int  # 0: numbers
     payoffs: Any  # the problem's own, [A, S] or a Payoff
 
+    def whole(self, forecast: Any) -> Any:
+        """A forecast as it was given, with chances that sum to one exactly."""
+
     def worth(self, forecast: Any, payoffs: Any, clock_N: Any) -> Any:
         """What each action is worth by a forecast, ``[N, A]``."""
 
@@ -87,6 +90,9 @@ class States:
     def __init__(self, problem: DecisionProblem, xp: Any) -> None:
         self.n_actions, self.n_states = problem.utility.shape
         self.xp, self.payoffs = xp, xp.asarray(np.array(problem.utility))
+
+    def whole(self, forecast: Any) -> Any:
+        return forecast / forecast.sum(-1, keepdims=True)
 
     def worth(self, forecast: Any, payoffs: Any, clock_N: Any) -> Any:
         if payoffs.ndim == 2:
@@ -109,6 +115,9 @@ class Numbers:
 
     def __init__(self, payoff: Payoff) -> None:
         self.n_actions, self.payoffs = payoff.n_actions, payoff
+
+    def whole(self, forecast: Forecast) -> Forecast:
+        return forecast
 
     def worth(self, forecast: Forecast, payoffs: Payoff, clock_N: Any) -> Any:
         points_NxM, weights_NxM = forecast.law(payoffs, clock_N)

@@ -57,9 +57,8 @@ class Advice:
     @property
     def law(self) -> Any:
         """The forecast that is acted on: the model's, or after an alarm the fallback's where it has one."""
-        step, forecast = self._pending.step, self._pending.said.forecast
-        if not isinstance(step, Step):
-            forecast = step.forecast_NxS  # which sums to one
+        step = self._pending.step
+        forecast = step.forecast if isinstance(step, Step) else step.forecast_NxS
         if not isinstance(forecast, np.ndarray):
             return forecast.at((0,)) if self._alone else forecast
         used_NxS = forecast

@@ -1,6 +1,5 @@
 """What a guard guarantees: the certificate of its settings, and that of the episodes opened so far."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,7 +10,8 @@ from ..certificates import Certificate, late, switching
 from ..certificates.bounds import Bound, Terms
 from ..certificates.coupled import kappa
 from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
-from ..engine import BestResponse, Engine, ExactTest, QuantalResponse, Setting, prior_of
+from ..engine import Engine, ExactTest, Setting, prior_of
+from ..engine.fallbacks import After
 
 _NEVER = "outcomes that never came"
 
@@ -19,7 +19,7 @@ _NEVER = "outcomes that never came"
 def certificate_of(setting: Setting) -> Certificate | None:
     """The certificate of one episode before its first step; None: it depends on the run (``certificate_of_run``)."""
     test, problem, eta, play = setting.test, setting.payoff_range, setting.temperature, setting.play
-    fallback, counts_model = After(play.name, play.regret_after), play.counts_model
+    fallback, counts_model = Certified(play.name, play.regret_after), play.counts_model
     if not setting.tests:
         if setting.lag > 1:
             fallback = fallback._replace(regret_after=partial(_in_classes, fallback.regret_after, setting.lag))
@@ -28,7 +28,7 @@ def certificate_of(setting: Setting) -> Certificate | None:
         return _no_promise(setting, 1.0, f"{type(test).__name__}, of which nothing was proved")
     if not setting.outcomes.n_states:
         return None
-    if type(setting.response) not in (BestResponse, QuantalResponse):
+    if not setting.has_proved_response:
         return _no_promise(setting, test.delta, f"{type(setting.response).__name__}, of which no regret was proved")
     prior, C, whom = prior_of(setting), setting.n_contexts, str(setting.against)
     exact = eta == 0 and not setting.problem.is_changing
@@ -66,11 +66,11 @@ def certificate_of(setting: Setting) -> Certificate | None:
     return replace(given, statement=f"Regret is to {whom}. {given.statement}")
 
 
-class After(NamedTuple):
+class Certified(NamedTuple):
     """What a certificate asks of a fallback."""
 
     name: str
-    regret_after: Callable[[Any, int, float | None], Bound | None]
+    regret_after: After
 
 
 def _no_promise(setting: Setting, tv_bound: float, theorem: str) -> Certificate:
@@ -85,13 +85,7 @@ def _span_alone(span: float, steps: int) -> Terms:
     return {"the span": span}
 
 
-def _in_classes(
-    each: Callable[[Any, int, float | None], Bound | None],
-    lag: int,
-    problem: Any,
-    steps: int,
-    temperature: float | None,
-) -> Bound | None:
+def _in_classes(each: After, lag: int, problem: Any, steps: int, temperature: float | None) -> Bound | None:
     """What fallbacks lose together, one for each class of steps that are ``lag`` apart.
 
     However the steps are spread over the classes, none has more than ``rounds`` of them.
@@ -167,8 +161,10 @@ def _certificate_of_run(engine: Engine, rows: Any) -> RealisedCertificate:
     """For numbers: from the charges of the bets so far. Past its horizon, as if there were none."""
     setting, head = engine.setting, engine.head.open(rows)
     J, prior, eta = setting.payoff_range.span, prior_of(setting), setting.temperature
-    horizon, bounded = setting.test.horizon, type(setting.response) in (BestResponse, QuantalResponse)
-    if horizon is not None and (not bounded or (head.observed + head.missed).max(initial=0) > horizon):
+    horizon = setting.test.horizon
+    if horizon is not None and (
+        not setting.has_proved_response or (head.observed + head.missed).max(initial=0) > horizon
+    ):
         horizon = None  # of the steps to come nothing is known
     by = Promise(
         setting.problem,  # type: ignore[arg-type]

@@ -167,9 +167,8 @@ class Reading:
 
 
 def _probabilities(values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A copy in full precision that sums to one, with an axis of streams: the caller may fill the array anew."""
+    """A copy in full precision, with an axis of streams: the caller may fill the array anew."""
     probs = np.array(to_numpy(values), dtype=np.float64)
-    probs /= probs.sum(-1, keepdims=True)
     return probs if shape else probs[None]
 
 

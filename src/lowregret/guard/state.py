@@ -138,20 +138,11 @@ def loads(data: bytes, form: Engine | Loop, settings: dict[str, Any]) -> State:
     waiting = []
     for i, told in enumerate(about["waiting"]):
         said = Said(**{name: _out_of(part, tensors) for name, part in told["said"].items()})
-        said = said if isinstance(form, Loop) else _summing_to_one(said)
         step = advised_again(form, rows, told["number"], said, tensors[f"{i}.in_force"], tensors[f"{i}.policy"])
         waiting.append(PendingStep(told["number"], said, tensors[f"{i}.dropped"], step))
     events = tuple(KINDS[told.pop("kind")](**told) for told in about["events"])
     counts = about["given"], about["advised"]
     return State(rows, tuple(about["streams"]), *counts, tuple(waiting), events, about["changes"], about["note"])
-
-
-def _summing_to_one(said: Said) -> Said:
-    """The compiled loop divides probabilities by their sum by itself, and the array form takes them as they are."""
-    forecast = said.forecast
-    if not isinstance(forecast, np.ndarray) or np.abs(forecast.sum(-1) - 1).max(initial=0) < 1e-12:
-        return said
-    return said._replace(forecast=forecast / forecast.sum(-1, keepdims=True))
 
 
 def _opened(data: bytes) -> tuple[dict[str, Any], bytes]:
