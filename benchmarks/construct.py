@@ -1,6 +1,6 @@
 """``python -m benchmarks.construct``: how exact the built layers are, and what they cost and give.
 
-Errors are printed against the rule in float64; ``--base`` and ``--robust`` give a table of regrets on the eight
+Errors are printed against Algorithm 1 in float64; ``--base`` and ``--robust`` give a table of regrets on the eight
 sources. Figures vary a little with the machine; nothing is asserted.
 """
 
@@ -19,7 +19,7 @@ from .precision import DTYPES, codes, precision
 
 
 def agreements(n: int, device: str, only: str, whose: str) -> None:
-    """On ``n`` sequences of 1024 tokens for each problem: does the built model choose as the rule does?"""
+    """On ``n`` sequences of 1024 tokens for each problem: does the built model choose as Algorithm 1 does?"""
     T, sources = 1024, paper_sources(1024)
     cases: dict[str, tuple[lr.DecisionProblem, lr.Predictor, list[lr.Predictor]]] = {
         "matching, the eight sources": (lr.matching(), sources["b"], list(sources.values()))
@@ -30,23 +30,21 @@ def agreements(n: int, device: str, only: str, whose: str) -> None:
         S = problem.n_states
         base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
         cases[name] = problem, base, [base, base, other, lr.PolyaUrn(S)]
-    print("| problem | rule | dtype | positions | within the band | choices that differ | laws apart | switched |")
+    print("| problem | test | dtype | positions | within the band | choices that differ | laws apart | switched |")
     print("|---|---|---|---|---|---|---|---|")
     for name, (problem, base, truths) in cases.items():
         if only not in name:
             continue
         tokens = np.concatenate([lr.sample(truth, T, n // len(truths), seed=i) for i, truth in enumerate(truths)])
-        for rule in (
-            lr.rules.RegretGap(problem, T, alpha=0.02, span_aware=True),
-            lr.rules.RegretRate(problem, T),
-        ):
-            if whose not in type(rule).__name__:
+        for test in (lr.RegretGap(T, alpha=0.02, span_aware=True), lr.RegretRate(T)):
+            if whose not in type(test).__name__:
                 continue
+            setting = lr.robust.algorithm_1(problem, test)
             for kind, dtype in DTYPES.items():
-                model = build(base, rule, dtype=dtype)
+                model = build(base, setting, dtype=dtype)
                 model.module.to(device)
-                found = agreement(model, rule, tokens)
-                cells = [name, type(rule).__name__, kind, found.positions, found.undecided, found.differ]
+                found = agreement(model, setting, tokens)
+                cells = [name, type(test).__name__, kind, found.positions, found.undecided, found.differ]
                 print(f"| {' | '.join(map(str, cells))} | {found.apart:.1e} | {found.switched:.1%} |", flush=True)
 
 
@@ -54,14 +52,11 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
     """The built model beside the algorithm on the same decoder, and beside a trained robust model."""
     base, coin = load(base_file), lr.matching()
     T = base.context
-    rules = {
-        "RegretGap": lr.rules.RegretGap(coin, T),
-        "RegretRate": lr.rules.RegretRate(coin, T),
-    }
     models: dict[str, tuple[lr.Predictor, int]] = {"base": (base, 0)}
-    for name, rule in rules.items():
-        built = build(base, rule)
-        models[f"{name}, algorithm"] = lr.robust.Robust(base, rule), 0
+    for test in (lr.RegretGap(T), lr.RegretRate(T)):
+        name, algorithm = type(test).__name__, lr.robustify(base, coin, test=test)
+        built = build(base, algorithm.setting)
+        models[f"{name}, algorithm"] = algorithm, 0
         models[f"{name}, built"] = built, built.sizes.parameters
     if robust_file is not None:
         robust = load(robust_file)
@@ -100,18 +95,15 @@ def costs(device: str) -> None:
     print("| on the decoder of the paper's size | dtype | whole sequences | streams |\n|---|---|---|---|")
     times = f"1 ({whole / rows * 1e3:.2g} ms each) | 1 ({a_step / steps * 1e3:.1f} ms a step of {streams})"
     print(f"| the decoder alone | float32 | {times} |")
-    for kind, rule in {
-        "RegretGap": lr.rules.RegretGap(coin, T),
-        "RegretRate": lr.rules.RegretRate(coin, T),
-    }.items():
+    for test in (lr.RegretGap(T), lr.RegretRate(T)):
         for name, dtype in DTYPES.items():
-            model = build(decoder, rule, dtype=dtype)
+            model = build(decoder, lr.robust.algorithm_1(coin, test), dtype=dtype)
             model.module.to(device)
             ratios = (
                 best_of(lambda model=model: model.predict_sequence(tokens).sum().item(), 3, device) / whole,
                 best_of(lambda model=model: stream(model), 3, device) / a_step,
             )
-            print(f"| {kind} | {name} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
+            print(f"| {type(test).__name__} | {name} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
 
 
 def main() -> None:
@@ -123,14 +115,14 @@ def main() -> None:
     parser.add_argument("--robust", help="checkpoint of a trained robust decoder")
     parser.add_argument("--agree", type=int, help="compare choices on so many sequences of each problem, and stop")
     parser.add_argument("--only", default="", help="of --agree, the problems with this in their names")
-    parser.add_argument("--rule", default="", help="of --agree, the rules with this in their names")
+    parser.add_argument("--test", default="", help="of --agree, the tests with this in their names")
     parser.add_argument("--costs", action="store_true", help="time the layers against the decoder, and stop")
     given = parser.parse_args()
     horizons = [int(T) for T in given.horizons.split(",")]
     if given.costs:
         costs(given.device)
     elif given.agree is not None:
-        agreements(given.agree, given.device, given.only, given.rule)
+        agreements(given.agree, given.device, given.only, given.test)
     elif given.base is None:
         precision(horizons, given.n, given.device)
         codes(horizons)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.device``: the rules on torch tensors, eager, compiled and as a CUDA graph.
+"""``python -m benchmarks.device``: the tests on torch tensors, eager, compiled and as a CUDA graph.
 
 With ``--compare BEFORE AFTER``, two trees' ``src``, the checks of the second and the speeds of both side by side:
 training steps, recorded tests and cached sampling (``device_parts.py``).
@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,16 +35,16 @@ def best_of(call: Callable[[], object], repeats: int, device: str) -> float:
     return min(times)
 
 
-def captured(rule: lr.rules.Rule, laws: torch.Tensor, tokens: torch.Tensor) -> Callable[[], torch.Tensor]:
+def captured(engine: Any, laws: torch.Tensor, tokens: torch.Tensor) -> Callable[[], torch.Tensor]:
     """The pass recorded once and replayed: no time is lost launching kernels from Python."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(3):
-            rule.first_trips(laws, tokens)
+            engine.alarm_times(laws, tokens)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        times = rule.first_trips(laws, tokens)
+        times = engine.alarm_times(laws, tokens)
 
     def replay() -> torch.Tensor:
         graph.replay()
@@ -72,7 +73,7 @@ def asked(part: str, tree: str) -> dict[str, tuple[float, str]]:
 
 def compare(before: str, after: str, parts: list[str]) -> None:
     for part in parts:
-        beside = part in ("rules", "sampled", "steps")
+        beside = part in ("tests", "sampled", "steps")
         print(part, flush=True)
         olds, news = asked(part, before) if beside else {}, asked(part, after)
         for name in {**olds, **news}:
@@ -85,15 +86,15 @@ def compare(before: str, after: str, parts: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), help="two trees' src")
-    parser.add_argument("--parts", nargs="+", default=["rules", "sampled", "steps", "replay"])
+    parser.add_argument("--parts", nargs="+", default=["tests", "sampled", "steps", "replay"])
     chosen = parser.parse_args()
     if chosen.compare:
         compare(*chosen.compare, chosen.parts)
     else:
-        rules_in_four_ways()
+        tests_in_three_ways()
 
 
-def rules_in_four_ways() -> None:
+def tests_in_three_ways() -> None:
     warnings.filterwarnings("ignore", message="Dynamo detected a call to a `functools.lru_cache`")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     base = lr.sources.paper_sources(T)["b"]
@@ -101,17 +102,16 @@ def rules_in_four_ways() -> None:
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     there, laws = torch.as_tensor(tokens, device=device), torch.as_tensor(probs, device=device)
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-    print(f"trip times of {N} x {T} bits in float64 on {name}, torch {torch.__version__}")
-    for rule in (lr.rules.RegretGap(lr.matching(), T), lr.rules.RegretRate(lr.matching(), T)):
-        expected = rule.trip_times(probs, tokens)
-        ways = {
-            "checked": lambda rule=rule: rule.trip_times(laws, there),
-            "unchecked": lambda rule=rule: rule.first_trips(laws, there),
-        }
-        rule.first_trips(laws, there)  # what is kept from the first pass must be there before the graph is traced
-        ways["compiled"] = partial(torch.compile(rule.first_trips, fullgraph=True), laws, there)
+    print(f"alarm times of {N} x {T} bits in float64 on {name}, torch {torch.__version__}")
+    for test in (lr.RegretGap(T), lr.RegretRate(T)):
+        robust = lr.robustify(base, lr.matching(), test=test)
+        expected = robust.alarm_times(tokens)
+        with robust.engine_for(laws) as engine:
+            engine.alarm_times(laws, there)  # what is kept from the first pass must be there before the graph is traced
+        ways = {"eager": partial(engine.alarm_times, laws, there)}
+        ways["compiled"] = partial(torch.compile(engine.alarm_times, fullgraph=True), laws, there)
         if device == "cuda":
-            ways["as a CUDA graph"] = captured(rule, laws, there)
+            ways["as a CUDA graph"] = captured(engine, laws, there)
         for way, call in ways.items():
             same = np.array_equal(call().cpu().numpy(), expected)
             seconds = best_of(call, 30 if device == "cuda" else 3, device)
@@ -121,7 +121,7 @@ def rules_in_four_ways() -> None:
                 call()
                 used = torch.cuda.max_memory_allocated() / (laws.nbytes + there.nbytes)
                 peak = f"  peak memory {used:.1f}x the input"
-            print(f"  {type(rule).__name__:10s} {way:22s} {N * T / seconds / 1e9:8.4f} G tokens/s  same: {same}{peak}")
+            print(f"  {type(test).__name__:10s} {way:22s} {N * T / seconds / 1e9:8.4f} G tokens/s  same: {same}{peak}")
 
 
 if __name__ == "__main__":

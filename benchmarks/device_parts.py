@@ -10,6 +10,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ import torch
 
 import lowregret as lr
 from benchmarks.training import finish, sampling, tokens_per_second
-from lowregret.rules import RegretRate
 from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, TrainingSettings, Transformer
 from lowregret.transformer.backends import ORDER
 from lowregret.transformer.decoder import SIZES, Size
@@ -29,10 +29,7 @@ SMALL = DEVICE == "cpu"  # without a GPU: only to see that it runs
 T = 64 if SMALL else 1024
 
 
-RULES = {
-    "every start": lr.rules.ExactTest(lr.matching(), T),
-    "regret rate": RegretRate(lr.matching(), T),
-}
+TESTS = {"every start": lr.ExactTest(1 / T, T), "regret rate": lr.RegretRate(T)}
 
 
 def seconds(call: Callable[[], object], at_once: int, repeats: int) -> float:
@@ -48,20 +45,18 @@ def seconds(call: Callable[[], object], at_once: int, repeats: int) -> float:
     return float(np.median(times))
 
 
-def rules() -> Iterator[Line]:
+def tests() -> Iterator[Line]:
     """Recorded tokens a second, T x T in float64: one call after the other, then many without waiting between them."""
     source = lr.sources.paper_sources(T)["b"]
     tokens = lr.sample(source, T, T, seed=0)
     laws = torch.as_tensor(np.array(np.broadcast_to(source.predict_sequence(tokens), (T, T, 2))), device=DEVICE)
     there = torch.as_tensor(tokens, device=DEVICE)
-    for name in ("every start", "regret rate"):
-        rule = RULES[name]
-        rule.first_trips(laws, there)
-        rule.first_trips(laws[:1].cpu(), there[:1].cpu())  # the array form's parameters, which are not made in a trace
-        ways: dict[str, Callable[[], object]] = {"": lambda rule=rule: rule.first_trips(laws, there)}
+    for name, test in TESTS.items():
+        with lr.robustify(source, lr.matching(), test=test).engine_for(laws) as engine:
+            engine.alarm_times(laws, there)  # what is kept from the first pass is not made in a trace
+        ways: dict[str, Callable[[], object]] = {"": partial(engine.alarm_times, laws, there)}
         if name != "regret rate":
-            made = torch.compile(rule.first_trips, fullgraph=True)
-            ways[", array form compiled"] = lambda made=made: made(laws, there)
+            ways[", compiled"] = partial(torch.compile(engine.alarm_times, fullgraph=True), laws, there)
         for way, call in ways.items():
             for how, at_once in (("", 20), (", one call", 1)):
                 try:
@@ -93,8 +88,8 @@ def steps() -> Iterator[Line]:
     size = Size(T, 16, 2, 1, 32) if SMALL else SIZES["paper"]
     source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
-    masked = Masked(source, base, RegretRate(coin, T))
-    distilled = Distil(source, base, lr.rules.ExactTest(coin, T, delta=2 / T), play_share=0.0)
+    masked = Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))
+    distilled = Distil(source, lr.robustify(base, coin, test=lr.ExactTest(2 / T, T)), play_share=0.0)
     for name, task, batch, wide in (
         ("BERNOULLI, batch 128", Imitate(source), 128, False),
         ("ROBUST (masked), batch 128", masked, 128, False),
@@ -121,12 +116,13 @@ def replay() -> Iterator[Line]:
     source, coin = lr.sources.paper_sources(size.context)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
     settings = TrainingSettings(size=size, batch=32, steps=100, optimiser=DECAYING, stream="float32")
-    rule = lr.rules.ExactTest(coin, size.context, delta=2 / size.context)
+    rate = lr.robustify(base, coin, test=lr.RegretRate(size.context))
+    exact = lr.robustify(base, coin, test=lr.ExactTest(2 / size.context, size.context))
     kinds: dict[str, Callable[[], object]] = {
         "imitate": lambda: Imitate(source),
         "imitate, soft": lambda: Imitate(lr.PolyaUrn(2), soft=True),
-        "masked": lambda: Masked(source, base, RegretRate(coin, size.context)),
-        "distil": lambda: Distil(source, base, rule, play_every=5, play_count=8, pool=16),
+        "masked": lambda: Masked(source, rate),
+        "distil": lambda: Distil(source, exact, play_every=5, play_count=8, pool=16),
     }
     for name, kind in kinds.items():
         try:
@@ -158,7 +154,7 @@ def _apart(some: list[float], others: list[float]) -> float:
     return max((abs(a - b) for a, b in zip(some, others, strict=True)), default=math.nan)
 
 
-PARTS = {part.__name__: part for part in (rules, sampled, steps, replay)}
+PARTS = {part.__name__: part for part in (tests, sampled, steps, replay)}
 
 
 def main(name: str) -> None:

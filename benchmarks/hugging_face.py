@@ -86,8 +86,7 @@ def main() -> None:
     plain = {"data_collator": imitate, "compute_loss_func": next_token}
     model = trained(model, everything, asked.steps, asked.batch, 1e-3, asked.seed, **plain)
     base = lr.HFPredictor(copy.deepcopy(model), STATES, prompt=[BOS])
-    rule = lr.rules.ExactTest(problem, T, delta=2 / T, fallback=lr.PolyaUrn(2))
-    guarded = lr.robustify(base, problem, T, rule=rule)
+    guarded = lr.robustify(base, problem, test=lr.ExactTest(2 / T, T), fallback=lr.PolyaUrn(2))
     recipe = lr.adapters.HFDistil(guarded, seed=asked.seed)
     student = trained(
         model,
@@ -106,15 +105,15 @@ def main() -> None:
         "distilled": lr.HFPredictor(student, STATES, prompt=[BOS]),
         "urn": lr.PolyaUrn(2),
     }
-    rows, rule_warmth = {}, rule.temperature
+    rows, warmth = {}, guarded.temperature
     home_NxT = np.asarray(lr.sample(sources["b"], T, 512, seed=asked.seed + 1))
     for name, player in players.items():
-        acts = lr.policies.Respond(player, problem, rule_warmth)
+        acts = lr.policies.Respond(player, problem, warmth)
         regrets = {}
         for source, world in sources.items():
             tokens_NxT = np.asarray(lr.sample(world, T, 512, seed=asked.seed + 2))
             regrets[source] = float(np.mean(np.asarray(lr.external_regret(problem, acts, tokens_NxT))[:, -1]))
-        worst = lr.adversaries.greedy(player, problem, T, temperature=rule_warmth)
+        worst = lr.adversaries.greedy(player, problem, T, temperature=warmth)
         rows[name] = {
             "own source": regrets["b"],
             "worst of the other seven": max(value for key, value in regrets.items() if key != "b"),

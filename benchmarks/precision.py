@@ -1,4 +1,4 @@
-"""How exact the built layers are (``python -m benchmarks.construct``): errors against the rule in float64."""
+"""How exact the built layers are (``python -m benchmarks.construct``): errors against the test in float64."""
 
 import math
 
@@ -10,6 +10,7 @@ from lowregret.construct import Appended, build
 from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
 from lowregret.construct.residual import FAR, Residual, embed_positions, embed_registers, sizes_of
+from lowregret.engine import Engine
 from lowregret.sources import paper_sources
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -21,16 +22,18 @@ def precision(horizons: list[int], n: int, device: str) -> None:
     print("|---|---|---|---|---|---|")
     for T in horizons:
         sources = paper_sources(T)
-        rule = lr.rules.RegretGap(lr.matching(), T, alpha=0.02, span_aware=True)
         tokens = np.concatenate([lr.sample(source, T, max(1, n // 8), seed=1) for source in sources.values()])
         base, step = sources["b"], np.arange(1, T)
-        gap = rule.gains(rule.moments(base.predict_sequence(tokens), tokens))[1].cumsum(axis=-1)[:, :-1] / step
-        excess = gap - rule.threshold(step.astype(float)) / step
+        robust = lr.robustify(base, lr.matching(), test=lr.RegretGap(T, alpha=0.02, span_aware=True))
+        setting, watch = robust.setting, robust.setting.watch
+        played = Engine(setting).played_at_once(np.array(base.predict_sequence(tokens)), tokens)
+        gap = watch.gains(played).cumsum(axis=-1)[:, :-1] / step
+        excess = gap - watch.threshold_at(step.astype(float)) / step
         nearest = np.minimum.accumulate(np.abs(excess), axis=-1)
-        want = lr.robust.Robust(base, rule).predict_sequence(tokens)
+        want = robust.predict_sequence(tokens)
         for name, dtype in DTYPES.items():
             for fused in (True, False):
-                model = build(base, rule, dtype=dtype, fused=fused)
+                model = build(base, setting, dtype=dtype, fused=fused)
                 module = model.module.to(device)
                 x, error, band, laws = module.stream, 0.0, 0.0, 0.0
                 for i in range(len(tokens)):

@@ -44,8 +44,8 @@ class Calls:
 
 
 def worst(robust: lr.robust.Robust, n: int) -> list[int]:
-    """States that make the rule switch."""
-    found = lr.adversaries.greedy(robust.base, robust.rule.problem, n, temperature=robust.rule.temperature)
+    """States that raise an alarm."""
+    found = lr.adversaries.greedy(robust.base, robust.problem, n, temperature=robust.temperature)
     return np.asarray(found.tokens).ravel().tolist()
 
 

@@ -38,13 +38,13 @@ opponents = np.stack([honest, turned])
 
 # %%
 # Average gain a round (1 for a win, -1 for a loss), and when the robust version switched.
-played = {"model": lr.policies.Respond(model, game, safe.rule.temperature), "robust": safe.respond()}
+played = {"model": lr.policies.Respond(model, game, safe.temperature), "robust": safe.respond()}
 for name, player in played.items():
     policy = player.policy_sequence(opponents)
     gain = np.einsum("bta,abt->bt", policy, game.utility[:, opponents]).mean(axis=-1)
     regret = lr.external_regret(game, policy, opponents)[:, -1]
     print(f"{name:7s} gain {gain.round(3)}  regret {regret.round(3)}")
-print("switched after", safe.trip_times(opponents), f"rounds ({T + 1} is never)")
+print("switched after", safe.alarm_times(opponents), f"rounds ({T + 1} is never)")
 
 # %%
 # The evidence over time. Against the honest opponent the bet against the model never pays; against the other it does

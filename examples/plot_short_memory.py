@@ -23,8 +23,8 @@ tokens = np.concatenate([home, np.ones(T // 2, dtype=int)])  # as the model says
 # answers. The more it looks back, the less it loses after the change; at home it says what the model says.
 players = {"the model": lr.policies.Respond(model, problem, T**-0.5)}
 for extra in (64, 256):
-    rule = lr.rules.ExactTest(problem, extra, delta=0.01 / T)  # of each of T copies
-    players[f"{extra} tokens more"] = lr.AverageRestart(model, problem, 1, extra, T, rule=rule)
+    test = lr.ExactTest(0.01 / T, extra)  # of each of T copies
+    players[f"{extra} tokens more"] = lr.AverageRestart(model, problem, 1, extra, T, test=test)
 played = {name: player.policy_sequence(tokens) for name, player in players.items()}
 for name, policy in played.items():
     regret = lr.external_regret(problem, policy, tokens)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lowregret import adversaries, files
 from lowregret.adversaries import Worst
+from lowregret.certificates.promises import Unproved
 from lowregret.comparison import Cell, Comparison, compare
+from lowregret.engine import ExactTest
 from lowregret.predictors import PolyaUrn, Predictor
 from lowregret.problems import matching
-from lowregret.robust import Robust
-from lowregret.rules import ExactTest, RegretGap, RegretRate
+from lowregret.robust.robustify import Robust, robustify
+from lowregret.rules import RegretGap, RegretRate
 from lowregret.sources import paper_sources
 from lowregret.tables import print_table
 
@@ -33,7 +35,7 @@ TITLES = {
 
 
 def players(horizon: int) -> dict[str, Predictor]:
-    """The model of source b, the urn, and the model robustified by each rule (the exact test's delta is 2/T).
+    """The model of source b, the urn, and the model robustified by each test (the exact test's delta is 2/T).
 
     All fall back on the urn for good but the last, which is the default: after an alarm the model can return.
     """
@@ -41,10 +43,10 @@ def players(horizon: int) -> dict[str, Predictor]:
     return {
         "Ber model": model,
         "urn": urn,
-        "RegretRate": Robust(model, RegretRate(coin, horizon)),
-        "RegretGap": Robust(model, RegretGap(coin, horizon)),
-        "ExactTest": Robust(model, ExactTest(coin, horizon, delta=2 / horizon, fallback=urn)),
-        "Recovery": Robust(model, ExactTest(coin, horizon, delta=2 / horizon)),
+        "RegretRate": robustify(model, coin, test=RegretRate(horizon)),
+        "RegretGap": robustify(model, coin, test=RegretGap(horizon)),
+        "ExactTest": robustify(model, coin, test=ExactTest(2 / horizon, horizon), fallback=urn),
+        "Recovery": robustify(model, coin, test=ExactTest(2 / horizon, horizon)),
     }
 
 
@@ -68,7 +70,8 @@ def at_worst(name: str, player: Predictor, horizon: int, width: int = 64) -> AtW
         pass  # it depends on more than counts: the beam's sequence is what there is
     if isinstance(player, Robust):
         given = player.certificate.sharpen()
-        return AtWorst(name, found, *((given.regret_bound, given.tv_bound) if given.terms else (None, None)))
+        proved = not isinstance(given.promise, Unproved)
+        return AtWorst(name, found, *((given.regret_bound, given.tv_bound) if proved else (None, None)))
     return AtWorst(name, found, found.regret if found.exact else None, None)
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from lowregret import certificates, inputs
 from lowregret.adversaries import greedy
-from lowregret.arrays import Array, astype, count_up, first, in_float64, mix, namespace, to_numpy, total
+from lowregret.arrays import Array, beside, first, in_float64, mix, namespace, to_numpy, total
 from lowregret.distances import Estimate, batches, bounded_mean, home
+from lowregret.engine import ExactTest, QuantalResponse, Recovery
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn, Predictor, asked_sequence, same_states, sample
 from lowregret.problems import DecisionProblem
 from lowregret.regret import external_regret
-from lowregret.robust import Robust
-from lowregret.rules import ExactTest
+from lowregret.robust.robustify import Robust, robustify
 from lowregret.tables import Table
 
 from . import plots
@@ -82,7 +82,7 @@ def price_of_robustness(
     seed: int | np.random.Generator,
     *,
     deltas: Sequence[float] = (0.5, 0.1, 0.02, 0.004),
-    fallback: Predictor | None = None,
+    fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
     adversary: Callable[..., Any] | None = None,
 ) -> Frontier:
@@ -98,8 +98,10 @@ def price_of_robustness(
     ----------
     deltas
         The settings.
-    fallback, temperature
-        As in ``robustify``.
+    fallback
+        As in ``robustify``; the urn by default.
+    temperature
+        Of the quantal responses; 1/sqrt(horizon) by default.
     adversary
         ``adversaries.greedy`` by default; ``adversaries.beam`` finds more and takes longer.
 
@@ -116,10 +118,10 @@ def price_of_robustness(
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n")
     deltas = inputs.listed(deltas, "deltas", inputs.probability)
     replaces = PolyaUrn(problem.n_states) if fallback is None else fallback
-    rules = [ExactTest(problem, horizon, delta, fallback=replaces, temperature=temperature) for delta in deltas]
-    robusts = [Robust(predictor, rule) for rule in rules]
-    given_RxN, switched_R = _given_up(predictor, rules, horizon, n, inputs.generator(seed))
-    eta = rules[0].temperature or math.nan  # the horizon is known: so is the temperature
+    tests, response = [ExactTest(delta, horizon) for delta in deltas], QuantalResponse(temperature)
+    robusts = [robustify(predictor, problem, test=test, fallback=replaces, response=response) for test in tests]
+    given_RxN, switched_R = _given_up(predictor, robusts, horizon, n, inputs.generator(seed))
+    eta = robusts[0].temperature or math.nan  # the horizon is known: so is the temperature
     attack = greedy if adversary is None else inputs.function(adversary, "adversary", "a player, a problem, a horizon")
 
     def hostile_1xT(player: Predictor) -> np.ndarray:
@@ -147,34 +149,33 @@ def price_of_robustness(
 
 
 def _given_up(
-    predictor: Predictor, rules: list[ExactTest], horizon: int, n: int, rng: np.random.Generator
+    predictor: Predictor, robusts: list[Robust], horizon: int, n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each rule: what each sequence of the predictor's own gives up ``[R, N]``, and the share that switched."""
-    given_RxN, switched_R = np.zeros((len(rules), n)), np.zeros(len(rules))
+    """For each setting: what each sequence of the predictor's own gives up ``[R, N]``, and the share that switched."""
+    given_RxN, switched_R = np.zeros((len(robusts), n)), np.zeros(len(robusts))
     done = 0
     for rows in batches(n, horizon, predictor.n_states):
         tokens_NxT = sample(predictor, horizon, rows, rng)
         probs = asked_sequence(predictor, tokens_NxT)
-        for i, rule in enumerate(rules):
-            times_N = rule.trip_times(probs, tokens_NxT)
+        for i, robust in enumerate(robusts):
+            said, times_N = robust.replaced(probs, beside(tokens_NxT, probs))
             hit_N = times_N < horizon
             switched_R[i] += to_numpy(hit_N).sum()
             if bool(hit_N.any()):
-                lost = _lost_after(rule, probs[hit_N], tokens_NxT[hit_N], times_N[hit_N])
+                lost = _lost(robust, probs[hit_N], said[hit_N])
                 given_RxN[i, done : done + rows][to_numpy(hit_N)] = to_numpy(lost)
         done += rows
     return given_RxN, switched_R / n
 
 
-def _lost_after(rule: ExactTest, probs: Array, tokens_NxT: Array, times_N: Array) -> Array:
-    """What responding to the fallback from ``times`` on gives up, a step, in expectation under the base's law."""
-    base_S = first(in_float64(probs))
-    fallback_S = first(astype(rule.fallback_answers(tokens_NxT), base_S.dtype))
-    problem, temperature = rule.problem, rule.temperature
+def _lost(robust: Robust, probs: Array, said: Array) -> Array:
+    """What responding to ``said`` in place of the base's own forecasts gives up, a step, in expectation under these."""
+    base_S, said_S = first(in_float64(probs)), first(in_float64(said))
+    problem, temperature = robust.problem, robust.temperature
+    assert problem is not None
     worth_A = mix(problem.utility, base_S)
-    lost_NxT = total(worth_A * (problem.respond(base_S, temperature) - problem.respond(fallback_S, temperature)))
-    late_NxT = count_up(tokens_NxT, 0, tokens_NxT.shape[-1]) >= times_N[..., None]
-    return namespace(probs).mean(lost_NxT * astype(late_NxT, base_S.dtype), axis=-1)
+    lost_NxT = total(worth_A * (problem.respond(base_S, temperature) - problem.respond(said_S, temperature)))
+    return namespace(probs).mean(lost_NxT, axis=-1)
 
 
 def _most_regret(player: Predictor, problem: DecisionProblem, temperature: float, tokens_CxT: np.ndarray) -> float:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lowregret.construct import Constructed
     from lowregret.predictors import Predictor
     from lowregret.problems import DecisionProblem
-    from lowregret.rules import ResponseRule
+    from lowregret.robust import Robust
     from lowregret.transformer import Recording, Size, Transformer
     from lowregret.transformer.recording import Learnt
 
@@ -152,14 +152,13 @@ def _refuse_unnamed(problem: "DecisionProblem", who: str, names: tuple[str, ...]
         )
 
 
-def rule_named(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":
+def robust_named(rule: str, base: "Predictor", problem: "DecisionProblem", horizon: int) -> "Robust":
+    """Algorithm 1 on a base model by the name of a test, with the urn after the alarm."""
+    from lowregret.engine import ExactTest
     from lowregret.predictors import PolyaUrn
-    from lowregret.rules import ExactTest, RegretGap, RegretRate
+    from lowregret.robust.robustify import robustify
+    from lowregret.rules import RegretGap, RegretRate
 
-    made = {
-        "exact": lambda: ExactTest(problem, horizon, delta=2 / horizon, fallback=PolyaUrn(problem.n_states)),
-        "rate": lambda: RegretRate(problem, horizon),
-        "gap": lambda: RegretGap(problem, horizon),
-    }
-    rule: ResponseRule = one_of("rule", name, made)()
-    return rule
+    tests = {"exact": lambda T: ExactTest(2 / T, T), "rate": RegretRate, "gap": RegretGap}
+    test = one_of("rule", rule, tests)(horizon)
+    return robustify(base, problem, test=test, fallback=PolyaUrn(problem.n_states))

@@ -3,9 +3,10 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lowregret.predictors import PolyaUrn
+from lowregret.predictors import PolyaUrn, Predictor
 from lowregret.problems import matching
-from lowregret.rules import ExactTest, RegretRate, ResponseRule
+from lowregret.robust.robustify import Robust, robustify
+from lowregret.rules import RegretRate
 from lowregret.sources import paper_sources
 from lowregret.transformer import (
     DECAYING,
@@ -69,10 +70,11 @@ class Preset:
     def horizon(self) -> int:
         return self.size.context
 
-    @property
-    def rule(self) -> ResponseRule:
-        coin = matching()
-        return ExactTest(coin, self.horizon) if self.distilled else RegretRate(coin, self.horizon, alpha=1.5)
+    def robust(self, base: Predictor) -> Robust:
+        """Algorithm 1 on a base model: what ROBUST learns."""
+        if self.distilled:
+            return robustify(base, matching(), self.horizon)
+        return robustify(base, matching(), test=RegretRate(self.horizon, alpha=1.5))
 
     def task(self, model: str, base: Transformer | None) -> Task:
         """What a model is trained to do; ROBUST needs BERNOULLI_1 as its ``base``."""
@@ -83,11 +85,10 @@ class Preset:
             return Imitate(source, soft=self.distilled)
         assert base is not None
         if not self.distilled:
-            return Masked(source, base, self.rule)
+            return Masked(source, self.robust(base))
         return Distil(
             source,
-            base,
-            self.rule,
+            self.robust(base),
             response_weight=self.response_weight,
             play_every=self.play_every,
             play_count=self.play_count,

@@ -11,10 +11,10 @@ import numpy as np
 from lowregret import adversaries
 from lowregret.comparison import compare
 from lowregret.distances import Estimate, bounded_mean, log_probs, next_token_tv
+from lowregret.engine import ExactTest
 from lowregret.predictors import PolyaUrn, Predictor, sample
 from lowregret.problems import matching
-from lowregret.robust import Robust
-from lowregret.rules import ExactTest, RegretRate
+from lowregret.robust.robustify import robustify
 from lowregret.sources import paper_sources
 from lowregret.transformer import Transformer, checkpoints, train
 from lowregret.transformer.progress import shown
@@ -59,7 +59,7 @@ def players(models: dict[str, Transformer], preset: Preset) -> dict[str, Predict
     """Who is measured: the trained models, and Algorithm 1 itself on the trained base."""
     names = {"BERNOULLI": "BERNOULLI_1", "POLYAURN": "POLYAURN", "ROBUST": "ROBUST"}
     known = {short: models[name] for short, name in names.items() if name in models}
-    return {**known, EXACT: Robust(models["BERNOULLI_1"], preset.rule)}
+    return {**known, EXACT: preset.robust(models["BERNOULLI_1"])}
 
 
 def measure(models: dict[str, Transformer], preset: Preset, results: Results, keep: Callable[[Results], None]) -> None:
@@ -76,9 +76,9 @@ def greedy_regrets(models: dict[str, Transformer], preset: Preset) -> Results:
     """The regret that the greedy adversary, which the paper did not try, inflicts on each player."""
     coin, T = matching(), preset.horizon
     everyone = {**players(models, preset), "urn": PolyaUrn(2)}
-    if isinstance(preset.rule, RegretRate):
-        exact = ExactTest(coin, T, delta=2 / T, fallback=PolyaUrn(2))
-        everyone["Algorithm 1, ExactTest"] = Robust(models["BERNOULLI_1"], exact)
+    if not preset.distilled:
+        exact = robustify(models["BERNOULLI_1"], coin, test=ExactTest(2 / T, T), fallback=PolyaUrn(2))
+        everyone["Algorithm 1, ExactTest"] = exact
     return {name: float(adversaries.greedy(player, coin, T).regret) for name, player in everyone.items()}
 
 

@@ -17,7 +17,7 @@ from .options import (
     problem_of,
     recording_in,
     resumable,
-    rule_named,
+    robust_named,
     size_named,
     source_named,
     used_by,
@@ -218,4 +218,4 @@ def _work(asked: TaskOptions) -> "Task":
     else:
         source = source_named(asked.source or "b", asked.horizon)
     kind = transformer.Masked if asked.task == "robust" else transformer.Distil
-    return kind(source, base.model, rule_named(asked.rule, problem, asked.horizon))
+    return kind(source, robust_named(asked.rule, base.model, problem, asked.horizon))

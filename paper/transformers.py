@@ -216,6 +216,7 @@ def construct(
     with refusals():
         from lowregret import transformer  # before torch itself: it says what to install
         from lowregret.construct import build, save
+        from lowregret.robust import algorithm_1
         from lowregret.rules import RegretGap, RegretRate
 
         of_checkpoint = transformer.checkpoints.written
@@ -227,14 +228,14 @@ def construct(
         base = transformer.load(checkpoint)
         at_stake = problem_of(problem, payoffs, base.n_states)
         agreed_names(at_stake, learnt_in(checkpoint))
-        chosen = one_of("rule", rule, {"rate": RegretRate, "gap": RegretGap})(at_stake, horizon or base.context)
+        test = one_of("rule", rule, {"rate": RegretRate, "gap": RegretGap})(horizon or base.context)
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
-        model = build(base, chosen, dtype=kind)
+        model = build(base, algorithm_1(at_stake, test), dtype=kind)
         save(model, out)
         s, built = model.sizes, model.module.about
-        trivial = " (no guarantee)" if built["regret_bound"] >= chosen.problem.span else ""
+        trivial = " (no guarantee)" if built["regret_bound"] >= at_stake.span else ""
         typer.echo(
-            f"{type(chosen).__name__} over {chosen.horizon} steps: regret at most {built['regret_bound']:.4f} a step "
+            f"{type(test).__name__} over {test.horizon} steps: regret at most {built['regret_bound']:.4f} a step "
             f"on every sequence{trivial}, TV at most {built['tv_bound']:.3g} from {checkpoint.stem}\n"
             f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "
             f"{s.largest_weight:.3g}, {s.parameters} weights that are not zero\n"

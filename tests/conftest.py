@@ -99,8 +99,8 @@ def random_markov(rng: np.random.Generator, n_states: int, window: int | None = 
 
 
 def with_urn(
-    problem: lr.DecisionProblem, horizon: int | None, delta: float | None = None, **more: Any
-) -> lr.rules.ExactTest:
+    problem: lr.DecisionProblem, horizon: int | None, delta: float | None = None, temperature: float | None = None
+) -> Any:
     """The exact test that plays the urn for good after its alarm."""
-    delta = 1 / max(horizon or 2, 2) if delta is None else delta
-    return lr.rules.ExactTest(problem, horizon, delta=delta, fallback=lr.PolyaUrn(problem.n_states), **more)
+    test = lr.ExactTest(1 / max(horizon or 2, 2) if delta is None else delta, horizon)
+    return lr.robust.algorithm_1(problem, test, lr.PolyaUrn(problem.n_states), lr.QuantalResponse(temperature))

@@ -4,62 +4,59 @@ Also what adversaries are made of: laws for every prefix, and the sums of gains 
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import lowregret as lr
+from lowregret.engine import Engine, Said, Setting
 
 
 class Told(NamedTuple):
     """One stream, after each of its steps."""
 
-    trip: int  # T + 1 for never
+    alarm: int  # T + 1 for never
     log_total_T: np.ndarray  # ln E_t
-    wealth: list[np.ndarray]  # ln W by comparator, rate and start, [C, K, J], if it was to be kept
     gain_TxC: np.ndarray  # x_{c,t}(theta_t)
     charge_TxCxK: np.ndarray
 
 
-def weights(rule: lr.rules.ExactTest, start: int) -> np.ndarray:
+def weights(setting: Setting, start: int) -> np.ndarray:
     """m(c, k, start) for one comparator, as the notes have it."""
-    rates, C = len(rule.rates_K), rule.problem.n_actions
-    if rule.horizon is None:
+    rates, C, T = len(setting.watch.prior.rates_K), setting.problem.n_actions, setting.test.horizon
+    if T is None:
         return np.array([1 / (start * (start + 1) * (k + 1) * (k + 2)) / C for k in range(rates)])
-    when = 0.5 * (start == 1) + 0.5 / rule.horizon
+    when = 0.5 * (start == 1) + 0.5 / T
     first = 0.75 if start == 1 else 0.0
     return np.array([(0.25 / rates * when + first * (k == 0)) / C for k in range(rates)])
 
 
-def told(rule: lr.rules.ExactTest, probs_TxS: np.ndarray, tokens_T: np.ndarray, keep: bool = False) -> Told:
-    """The theorem on one stream, all wealth of every step with ``keep``."""
-    U, J, T = rule.problem.utility, rule.problem.span, len(tokens_T)
-    rates_K, trip, unspent = rule.rates_K, T + 1, 1.0
+def told(setting: Setting, probs_TxS: np.ndarray, tokens_T: np.ndarray) -> Told:
+    """The theorem on one stream, with quantal responses."""
+    U, J, T = setting.problem.utility, setting.problem.span, len(tokens_T)
+    rates_K, alarm, unspent = setting.watch.prior.rates_K, T + 1, 1.0
     log_W = np.zeros((U.shape[0], len(rates_K), 0))
-    totals, wealth, gains, charges = [], [], [], []
+    totals, gains, charges = [], [], []
     for t in range(1, T + 1):
         p, token = np.asarray(probs_TxS[t - 1], dtype=np.float64), int(tokens_T[t - 1])
         p = p / p.sum()
-        eta = rule.problem.anytime_temperature(t) if rule.temperature is None else rule.temperature
-        pi = answer(U, p, eta)
-        x_CxS = U - pi @ U
+        eta = setting.problem.anytime_temperature(t) if setting.temperature is None else setting.temperature
+        x_CxS = U - answer(U, p, eta) @ U
         psi_CxK = np.array([np.log(np.exp(np.outer(rates_K, x_S)) @ p) for x_S in x_CxS])
         chi_CxK = np.maximum(psi_CxK, 0.0)
-        fresh_K = weights(rule, t)
+        fresh_K = weights(setting, t)
         unspent -= fresh_K.sum() * len(x_CxS)
         joined = np.broadcast_to(np.log(fresh_K), log_W.shape[:2])[..., None]
         log_W = np.concatenate([log_W, joined], axis=2)
         log_W = log_W + (x_CxS[:, token, None] * rates_K - chi_CxK)[..., None]
         peak = max(0.0, log_W.max())
         log_E = peak + math.log(np.exp(log_W - peak).sum() + max(unspent, 0.0) * math.exp(-peak))
-        if trip > T and (log_E >= -math.log(rule.delta) or p[token] == 0) and J > 0:
-            trip = t
+        if alarm > T and (log_E >= -math.log(setting.test.delta) or p[token] == 0) and J > 0:
+            alarm = t
         totals.append(log_E)
-        if keep:
-            wealth.append(log_W)
         gains.append(x_CxS[:, token])
         charges.append(chi_CxK)
-    return Told(trip, np.array(totals), wealth, np.array(gains), np.array(charges))
+    return Told(alarm, np.array(totals), np.array(gains), np.array(charges))
 
 
 def answer(U: np.ndarray, law_S: np.ndarray, eta: float) -> np.ndarray:
@@ -110,22 +107,13 @@ def chance_of(probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> np.ndarray:
     return np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], -1)[..., 0].prod(axis=-1)
 
 
-def regrets(rule: lr.rules.ExactTest, probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The total regret of what is played, after every step ``[N, T]``, and the trip times; a step at a time."""
+def played(engine: Engine, probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The total regret of what is played, after every step ``[N, T]``, and the alarm times; a step at a time."""
     N, T = tokens_NxT.shape
-    U, memory, lead_NxA = rule.problem.utility, rule.start((N,)), np.zeros((N, rule.problem.n_actions))
-    found = []
+    rows, found = engine.start(N), []
     for t in range(T):
-        moment = rule.look(memory, probs_NxTxS[:, t])
-        lead_NxA = lead_NxA + played_leads(rule, memory, moment, tokens_NxT[:, t], U)
-        memory = rule.advance(memory, moment, tokens_NxT[:, t])
-        found.append(lead_NxA.max(axis=1))
-    return np.stack(found, axis=1), np.where(memory.tripped_at == 0, T + 1, memory.tripped_at)
-
-
-def played_leads(rule: lr.rules.ExactTest, memory: Any, moment: Any, tokens_N: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """What each action earned more than what was played in one step, ``[N, A]``."""
-    chance_A1xN = rule.answer(memory, moment)
-    mixed_NxA = np.concatenate([1 - chance_A1xN.sum(axis=0, keepdims=True), chance_A1xN]).T
-    earned_NxA = U[:, tokens_N].T
-    return earned_NxA - (mixed_NxA * earned_NxA).sum(axis=1, keepdims=True)
+        step = engine.advise(rows, t + 1, Said(probs_NxTxS[:, t]))
+        rows, _ = engine.observe(rows, t + 1, step, tokens_NxT[:, t])
+        found.append(engine.worst_lead(engine.head.open(rows).lead_P))
+    alarm_N = engine.head.open(rows).alarm
+    return np.stack(found, axis=1), np.where(alarm_N == 0, T + 1, alarm_N)

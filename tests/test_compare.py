@@ -27,13 +27,22 @@ MODEL = lr.sources.paper_sources(T)["b"]
 SOURCES = {"as told": MODEL, "reversed": lr.sources.paper_sources(T)["a"]}
 
 
-def one_way(problem: lr.DecisionProblem, horizon: int | None, delta: float, **settings: Any) -> lr.rules.ExactTest:
-    """The rule that the frontier is made of: the exact test, then the urn for good."""
-    return lr.rules.ExactTest(problem, horizon, delta, **{"fallback": lr.PolyaUrn(problem.n_states), **settings})
+def one_way(
+    base: lr.Predictor,
+    horizon: int | None,
+    delta: float,
+    *,
+    problem: lr.DecisionProblem = COIN,
+    prior: float = 1.0,
+    temperature: float | None = None,
+) -> lr.robust.Robust:
+    """What the frontier is made of: the exact test, then the urn for good."""
+    test, urn = lr.ExactTest(delta, horizon), lr.PolyaUrn(problem.n_states, prior)
+    return lr.robustify(base, problem, test=test, fallback=urn, response=lr.QuantalResponse(temperature))
 
 
 def warm(temperature: float) -> lr.robust.Robust:
-    return lr.robust.Robust(MODEL, one_way(COIN, T, delta=0.1, temperature=temperature))
+    return one_way(MODEL, T, 0.1, temperature=temperature)
 
 
 def players() -> dict[str, Any]:
@@ -41,11 +50,11 @@ def players() -> dict[str, Any]:
         "model": MODEL,
         "urn": lr.PolyaUrn(2),
         "robust": warm(0.3),
-        "rate": lr.robust.Robust(MODEL, lr.rules.RegretRate(COIN, T)),
-        "unknown horizon": lr.robust.Robust(MODEL, one_way(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
+        "rate": lr.robustify(MODEL, COIN, test=lr.RegretRate(T)),
+        "unknown horizon": one_way(MODEL, None, 0.1, prior=0.5),
         "hedge": lr.policies.Hedge(COIN, T),
         "cold": lr.policies.Respond(warm(0.1), COIN, 0.01),
-        "can return": lr.robust.Robust(MODEL, lr.rules.ExactTest(COIN, T, delta=0.1)),
+        "can return": lr.robustify(MODEL, COIN, test=lr.ExactTest(0.1, T)),
     }
 
 
@@ -81,7 +90,7 @@ def test_every_number_by_hand() -> None:
             assert (found.low_PxW[i, w], found.high_PxW[i, w]) == pytest.approx((low, high), abs=1e-12)
             robust = getattr(policy, "predictor", None)
             if isinstance(robust, lr.robust.Robust):
-                times = robust.trip_times(tokens)
+                times = robust.alarm_times(tokens)
                 assert found.switch_PxW[i, w] == np.median(times)
                 assert found.switched_PxW[i, w] == np.mean(times < T)
             else:
@@ -118,10 +127,10 @@ def test_a_base_model_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
             return super().predict_sequence(tokens)
 
     base = Counted([[0.3, 0.7]])
-    rules = {f"{delta}": lr.robust.Robust(base, one_way(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
-    rules["can return"] = lr.robust.Robust(base, lr.rules.ExactTest(COIN, T, delta=0.1))
+    made = {f"{delta}": one_way(base, T, delta) for delta in (0.1, 0.2, 0.3)}
+    made["can return"] = lr.robustify(base, COIN, test=lr.ExactTest(0.1, T))
     monkeypatch.setattr("lowregret.arrays._ROWS_ON_CPU", 3 * T * 2)  # few at a time, and all at once what can return
-    lr.compare({"base": base, **rules}, {"other": ber(0.2)}, COIN, T, 20, seed=0)
+    lr.compare({"base": base, **made}, {"other": ber(0.2)}, COIN, T, 20, seed=0)
     assert asked == [3] * 6 + [2]
 
 
@@ -137,12 +146,12 @@ def test_the_paper_s_sources() -> None:
 
 def test_torch_models_play_beside_the_others() -> None:
     double = TorchBer(0.7, torch.float64)
-    both = {"numpy": ber(0.7), "torch": double, "robust torch": lr.robust.Robust(double, one_way(COIN, T, delta=0.1))}
+    both = {"numpy": ber(0.7), "torch": double, "robust torch": one_way(double, T, 0.1)}
     sources: dict[str, lr.Predictor] = {"numpy": ber(0.2), "torch": TorchBer(0.2, torch.float64)}
     found = lr.compare(both, sources, COIN, T, 30, seed=0)
     np.testing.assert_allclose(found.regret_PxWxT[0], found.regret_PxWxT[1], atol=1e-12)
     np.testing.assert_allclose(found.regret_PxWxT[:, 0], found.regret_PxWxT[:, 1], atol=1e-12)
-    by_numpy = lr.compare({"": lr.robust.Robust(ber(0.7), one_way(COIN, T, delta=0.1))}, sources, COIN, T, 30, seed=0)
+    by_numpy = lr.compare({"": one_way(ber(0.7), T, 0.1)}, sources, COIN, T, 30, seed=0)
     np.testing.assert_allclose(found.regret_PxWxT[2], by_numpy.regret_PxWxT[0], atol=1e-12)
     np.testing.assert_array_equal(found.switch_PxW[2], by_numpy.switch_PxW[0])
 
@@ -173,9 +182,9 @@ def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_json_gives_the_comparison_back() -> None:
     """Never switched stays never, and cannot switch stays that: they are not the same."""
     problem = lr.DecisionProblem([[1, 0], [0, 1]], actions=["stay", "go"], states=["dry", "wet"])
-    never, half = one_way(problem, T, delta=1e-9), lr.rules.RegretRate(problem, T, alpha=0.9)
+    never, some = one_way(MODEL, T, 1e-9, problem=problem), lr.RegretRate(T, alpha=0.9)
     everyone: dict[str, lr.Predictor] = {"urn": lr.PolyaUrn(2)}
-    everyone.update(never=lr.robust.Robust(MODEL, never), some=lr.robust.Robust(MODEL, half))
+    everyone.update(never=never, some=lr.robustify(MODEL, problem, test=some))
     found = lr.compare(everyone, SOURCES, problem, T, 30, seed=3)
     cells = {(cell.predictor, cell.source): cell for cell in found.cells}
     assert cells["urn", "as told"].switched is None
@@ -295,7 +304,7 @@ def test_an_adversary_meets_each_player_with_its_own_sequence() -> None:
         first, second = found.regrets(name, "constant")
         assert first >= second
         if isinstance(player, lr.robust.Robust):
-            assert found.switch_times(name, "greedy") == player.trip_times(worst.tokens)
+            assert found.switch_times(name, "greedy") == player.alarm_times(worst.tokens)
     assert [what[1:] for what in asked] == [(COIN, T)] * len(known)
     assert found.regrets("model", "greedy") > 2 * found.regrets("can return", "greedy")
     with pytest.raises(ValueError, match="'greedy' met each player with sequences of its own"):
@@ -318,7 +327,7 @@ def test_what_is_kept_of_every_sequence() -> None:
             np.testing.assert_allclose(found.quantiles(name, source, [0.1, 0.9]), np.quantile(regret, [0.1, 0.9]))
             robust = getattr(policy, "predictor", None)
             if isinstance(robust, lr.robust.Robust):
-                times = robust.trip_times(tokens)
+                times = robust.alarm_times(tokens)
                 np.testing.assert_array_equal(found.switch_times(name, source), times)
                 by_hand = [np.mean(times <= t) for t in range(T + 1)]
                 np.testing.assert_allclose(found.switched_by(name, source), by_hand)
@@ -425,14 +434,14 @@ def exactly_given_up(base: lr.Predictor, safe: lr.robust.Robust, problem: lr.Dec
     chance = np.take_along_axis(laws, tokens[..., None], -1)[..., 0].prod(-1)
     earned = []
     for player in (base, safe):
-        play = lr.policies.Respond(player, problem, safe.rule.temperature).policy_sequence(tokens)
+        play = lr.policies.Respond(player, problem, safe.temperature).policy_sequence(tokens)
         earned.append((play * problem.utility.T[tokens]).sum(-1).mean(-1))
     return float(chance @ (earned[0] - earned[1]))
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.2])
 def test_utility_given_up_against_all_sequences(delta: float) -> None:
-    safe = lr.robustify(LEANING, GAME, SHORT, rule=one_way(GAME, SHORT, delta=delta))
+    safe = one_way(LEANING, SHORT, delta, problem=GAME)
     exact = exactly_given_up(LEANING, safe, GAME, SHORT)
     held = 0
     for seed in range(20):
@@ -442,7 +451,7 @@ def test_utility_given_up_against_all_sequences(delta: float) -> None:
     [row] = frontier.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta]).rows
     assert row.given_up.value == pytest.approx(exact, abs=0.15 * abs(exact))
     tokens = lr.sample(LEANING, SHORT, 20_000, 0)
-    assert row.switched == np.mean(safe.trip_times(tokens) < SHORT)
+    assert row.switched == np.mean(safe.alarm_times(tokens) < SHORT)
 
 
 def test_the_frontier_keeps_the_theorems() -> None:
@@ -451,7 +460,7 @@ def test_the_frontier_keeps_the_theorems() -> None:
     for row in found.rows:
         assert stats.binom.cdf(row.switched * 400 - 1, 400, row.delta) < 1 - 1e-6  # not more often than delta
         assert row.given_up.low <= row.delta * COIN.span
-        safe = lr.robust.Robust(MODEL, one_way(COIN, T, delta=row.delta))
+        safe = one_way(MODEL, T, row.delta)
         assert row.certificate == safe.certificate.regret_bound
         assert row.regret <= row.certificate
         assert row.removed == pytest.approx(found.base_regret - row.regret)
@@ -480,8 +489,8 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
         fallback=lr.PolyaUrn(2, 3.0),
         adversary=adversary,
     )
-    rule = one_way(COIN, T, delta=0.1, temperature=0.2, fallback=lr.PolyaUrn(2, 3.0))
-    players: list[lr.Predictor] = [MODEL, lr.robust.Robust(MODEL, rule)]
+    safe = one_way(MODEL, T, 0.1, temperature=0.2, prior=3.0)
+    players: list[lr.Predictor] = [MODEL, safe]
     most = [
         lr.external_regret(COIN, lr.policies.Respond(p, COIN, 0.2), np.stack([zeros, ones, nasty]))[:, -1].max()
         for p in players
@@ -489,7 +498,8 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
     assert (found.base_regret, found.rows[0].regret) == pytest.approx(most)
     assert [(h, t) for _, h, t in asked] == [(T, 0.2)] * 2
     assert asked[0][0] is MODEL
-    assert asked[1][0].rule == rule
+    made = asked[1][0].setting
+    assert (made.test, made.fallback, made.temperature) == (safe.setting.test, lr.PolyaUrn(2, 3.0), 0.2)
 
 
 @pytest.mark.parametrize("likely", [0.1, 0.9])
@@ -556,7 +566,7 @@ def test_frontier_table_and_json() -> None:
         ({"horizon": None}, "horizon must be a whole number"),
         ({"n": 0}, "n must be a whole number >= 1"),
         ({"predictor": lr.PolyaUrn(3)}, "predictor and problem must have the same states"),
-        ({"fallback": lr.policies.Hedge(COIN, T)}, "falls back on the policy Hedge"),
+        ({"fallback": lr.policies.Hedge(COIN, T)}, "fallback Hedge is a policy"),
         ({"fallback": lr.PolyaUrn(3)}, "must have the same states"),
     ],
 )

@@ -31,7 +31,7 @@ def stuck(escape: float) -> lr.Markov:
 
 def robust(horizon: int, **settings: Any) -> tuple[lr.Predictor, lr.robust.Robust]:
     base = lr.sources.paper_sources(horizon)["b"]
-    return base, lr.robust.Robust(base, with_urn(COIN, horizon, **settings))
+    return base, lr.robust.Robust(base, with_urn(COIN, horizon, **settings), COIN)
 
 
 class TorchBer(lr.Predictor):
@@ -242,12 +242,14 @@ def test_the_urn_and_the_ber_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [None, lr.rules.RegretRate(COIN, 64), with_urn(COIN, 64, 0.1), with_urn(COIN, 64, 0.5)]
+    "setting",
+    [None, lr.robust.algorithm_1(COIN, lr.RegretRate(64)), with_urn(COIN, 64, 0.1), with_urn(COIN, 64, 0.5)],
+    ids=["urn", "rate", "0.1", "0.5"],
 )
-def test_next_token_intervals_hold_the_mean(rule: lr.rules.Rule | None) -> None:
+def test_next_token_intervals_hold_the_mean(setting: Any) -> None:
     """Also where nearly all values are 0. The truth is the mean over many sequences, from which the few are drawn."""
     base = lr.sources.paper_sources(64)["b"]
-    other = lr.PolyaUrn(2) if rule is None else lr.robust.Robust(base, rule)
+    other = lr.PolyaUrn(2) if setting is None else lr.robust.Robust(base, setting, COIN)
     tokens = lr.sample(base, 64, 20_000, seed=0)
     exact = lr.next_token_tv(base, other, tokens).value
     rng, times = np.random.default_rng(1), 150
@@ -267,10 +269,10 @@ def test_a_robust_predictor_is_within_delta_of_its_base(delta: float) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_and_exactly_so(seed: int) -> None:
-    """Over all sequences: TV(robust, base) <= P(switch) <= delta."""
+    """Over all sequences: TV(robust, base) <= P(alarm) <= delta."""
     rng = np.random.default_rng(seed)
     base, delta = random_markov(rng, 2), float(rng.choice([0.5, 0.2, 0.05]))
-    safe = lr.robust.Robust(base, lr.rules.ExactTest(COIN, 12, delta=delta, fallback=lr.PolyaUrn(2, prior=0.2)))
+    safe = lr.robustify(base, COIN, test=lr.ExactTest(delta, 12), fallback=lr.PolyaUrn(2, prior=0.2))
     assert exact_sequence_tv(safe, base, 12) <= delta
 
 

@@ -50,12 +50,9 @@ PREDICTORS: dict[str, lr.Predictor] = {
     "FromFunction": lr.FromFunction(noisy_law, 3),
     "FromFunction, batched": lr.FromFunction(noisy_laws, 3, batched=True),
     "Robust": lr.robustify(lr.predictors.Scheduled([[0.9, 0.05, 0.05]]), GAME, HORIZON),
-    "Robust, gap": lr.robust.Robust(lr.Markov(laws(3, 3, 3), window=2), lr.rules.RegretGap(GAME, None, delta=0.4)),
-    "Robust, rate": lr.robust.Robust(lr.PolyaUrn(3), lr.rules.RegretRate(GAME, HORIZON, alpha=0.1)),
-    "Robust, growing": lr.robust.Robust(
-        lr.FromFunction(noisy_law, 3),
-        lr.rules.RegretRate(GAME, HORIZON, alpha=0.1, fallback=lr.FromFunction(noisy_law, 3)),
-    ),
+    "Robust, gap": lr.robustify(lr.Markov(laws(3, 3, 3), window=2), GAME, test=lr.RegretGap(None, delta=0.4)),
+    "Robust, rate": lr.robustify(lr.PolyaUrn(3), GAME, test=lr.RegretRate(HORIZON, alpha=0.1)),
+    "Robust, growing": lr.robustify(lr.FromFunction(noisy_law, 3), GAME, HORIZON),
     "Robust of Robust": lr.robustify(lr.robustify(lr.PolyaUrn(3), GAME, HORIZON), GAME, HORIZON),
 }
 ON_NUMPY = {"FromFunction, float32": lr.robustify(lr.FromFunction(single, 3), GAME, HORIZON)}

@@ -73,7 +73,7 @@ def test_evidence_marks_the_switch() -> None:
     tokens = np.stack([np.zeros(60, dtype=int), np.repeat([0, 1], 30)])
     ax = plots.evidence(safe, tokens, names=["calm", "turned"])
     marks = [line for line in ax.get_lines() if line.get_marker() == "o"]
-    assert [int(mark.get_xdata()[0]) for mark in marks] == [int(safe.trip_times(tokens)[1])]
+    assert [int(mark.get_xdata()[0]) for mark in marks] == [int(safe.alarm_times(tokens)[1])]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["threshold", "calm", "turned"]
 
 

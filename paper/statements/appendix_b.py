@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lowregret.engine import Engine, Setting
 from lowregret.predictors import Markov, Predictor, Scheduled, sample
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
-from lowregret.robust import Robust
+from lowregret.robust import Robust, algorithm_1
 from lowregret.rules import RegretGap
 from lowregret.sources import paper_sources
 
@@ -38,18 +39,19 @@ def theorem_b_1() -> Finding:
 
     torch.set_num_threads(1)
     T, rng = 256, np.random.default_rng(0)
-    off, undecided, depth, heads, tripped = {}, 0, {}, {}, 0
+    off, undecided, depth, heads, switched = {}, 0, {}, {}, 0
     for name, problem, base, tokens in _cases(T, rng):
-        rule = RegretGap(problem, T, alpha=0.02, span_aware=True)
-        model = build(base, rule)
-        decided = _decided(rule, base, tokens)
-        difference = np.abs(model.predict_sequence(tokens) - Robust(base, rule).predict_sequence(tokens)).max(axis=-1)
+        setting = algorithm_1(problem, RegretGap(T, alpha=0.02, span_aware=True))
+        model, robust = build(base, setting), Robust(base, setting, problem)
+        decided = _decided(setting, base, tokens)
+        difference = np.abs(model.predict_sequence(tokens) - robust.predict_sequence(tokens)).max(axis=-1)
         off[name] = float(difference[:, 1:][decided].max())
         undecided += int((~decided).sum())
-        tripped += int((rule.trip_times(base.predict_sequence(tokens), tokens) < T).sum())
+        switched += int((robust.alarm_times(tokens) < T).sum())
         depth[name], heads[name] = model.sizes.layers, model.sizes.heads
-    many = [build(Scheduled([[1 / n] * n]), RegretGap(matching(n), T)).sizes for n in range(3, 9)]
-    bits = [build(Scheduled([[0.5, 0.5]]), RegretGap(matching(), 2**n)).sizes.width for n in range(4, 9)]
+    many = [build(Scheduled([[1 / n] * n]), algorithm_1(matching(n), RegretGap(T))).sizes for n in range(3, 9)]
+    fair, coin = Scheduled([[0.5, 0.5]]), matching()
+    bits = [build(fair, algorithm_1(coin, RegretGap(2**n))).sizes.width for n in range(4, 9)]
 
     def picture(ax: "Axes") -> None:
         n = np.arange(3, 9)
@@ -62,7 +64,7 @@ def theorem_b_1() -> Finding:
         [
             at_most("largest difference of laws outside the band", max(off.values()), 1e-6),
             equals("positions within the band", undecided, 0, 0),
-            at_most("sequences that never switched, of 48", 48 - tripped, 47),
+            at_most("sequences that never switched, of 48", 48 - switched, 47),
             equals("layers for two actions", depth["two actions"], 3, 0),
             equals("layers for more", max(depth.values()), 4, 0),
             equals("heads for 3 to 8 actions: least minus most", many[0].heads - many[-1].heads, 0, 0),
@@ -86,11 +88,11 @@ def _cases(T: int, rng: np.random.Generator) -> list[tuple[str, DecisionProblem,
     return cases
 
 
-def _decided(rule: RegretGap, base: Predictor, tokens: np.ndarray) -> np.ndarray:
+def _decided(setting: Setting, base: Predictor, tokens: np.ndarray) -> np.ndarray:
     """Whether after each token but the last the gap has passed its threshold for sure, or for sure not."""
-    step: Any = np.arange(1, tokens.shape[-1] + 1.0)
-    gain = rule.gains(rule.moments(base.predict_sequence(tokens), tokens))[1]
-    excess = ((gain.cumsum(axis=-1) - rule.threshold(step)) / step)[:, :-1]
+    watch: Any = setting.watch
+    played = Engine(setting).played_at_once(base.predict_sequence(tokens), tokens)
+    excess = (watch.levels(played) / played.step_T)[:, :-1]
     passed = np.logical_or.accumulate(excess > BAND, axis=-1)
     return passed | np.logical_and.accumulate(excess < -BAND, axis=-1)
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from lowregret.adversaries import all_sequences
 from lowregret.distances import bounded_mean
+from lowregret.engine import Engine
 from lowregret.predictors import sample
 from lowregret.problems import DecisionProblem
 from lowregret.regret import external_regret
-from lowregret.robust import Robust
+from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import VRegret
 from lowregret.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from lowregret.tips import tips_of, v_regret
@@ -187,18 +188,19 @@ def lemma_c_8() -> Finding:
         model = some_model(rng, 2)
         probs, chance = model.predict_sequence(tokens), chances(model, tokens)[:, -1]
         for test, delta in ((test, delta) for test in TESTS for delta in (0.05, 0.5, 0.9)):
-            alarm = VRegret(T, delta, tips, test).trip_times(probs, tokens) <= T
+            alarm = alarm_times(VRegret(T, delta, tips, test), probs, tokens) <= T
             used[test].append(chance[alarm].sum() / delta)
-        rule = VRegret(T, 0.1, [0, 0.1, 0.5, 0.7, 1])
-        memory = rule.start((len(tokens),))
-        for t in range(T):
-            memory = rule.update(memory, probs[:, t], tokens[:, t])
-        off.append(abs(chance @ np.exp(rule.evidence(memory)[0]) - 1))
+        safe = robustify(model, None, test=VRegret(T, 0.1, [0, 0.1, 0.5, 0.7, 1]))
+        memory = safe.start((len(tokens),))
+        for token in tokens.T:
+            memory = safe.update(memory, token)
+        evidence, needed = safe.evidence(memory)
+        off.append(abs(chance @ np.exp(evidence - needed) / 0.1 - 1))
     seen = {}
     for test in TESTS:
         model = some_model(rng, 2)
-        safe = Robust(model, VRegret(256, 0.1, np.arange(65) / 64, test))
-        seen[test] = bounded_mean(safe.trip_times(sample(model, 256, 1000, seed=rng)) <= 256, 0, 1).high
+        safe = robustify(model, None, test=VRegret(256, 0.1, np.arange(65) / 64, test))
+        seen[test] = bounded_mean(safe.alarm_times(sample(model, 256, 1000, seed=rng)) <= 256, 0, 1).high
     p = 0.5 + rng.uniform(-0.1, 0.1, (200, 200))
     y = (rng.random((200, 200)) < np.clip(p + rng.normal(0, 0.3, (200, 1)), 0, 1)).astype(int)
     before = {test: v_regret_before(VRegret(200, 0.1, np.arange(21) / 20, test), p, y) for test in TESTS}
@@ -215,13 +217,19 @@ def lemma_c_8() -> Finding:
     )
 
 
-def v_regret_before(rule: VRegret, p_NxT: np.ndarray, tokens_NxT: np.ndarray) -> float:
+def alarm_times(test: VRegret, probs_NxTx2: np.ndarray, tokens_NxT: np.ndarray) -> np.ndarray:
+    """The number of tokens seen when Algorithm 3 raises its alarm on each sequence; T + 1 for never."""
+    times: np.ndarray = Engine(algorithm_1(None, test)).alarm_times(probs_NxTx2, tokens_NxT)
+    return times
+
+
+def v_regret_before(test: VRegret, p_NxT: np.ndarray, tokens_NxT: np.ndarray) -> float:
     """The largest V-regret of any sequence at any step before its alarm, as a share of what the lemma allows."""
-    memory, most = rule.start((len(p_NxT),)), []
-    for t, (p, token) in enumerate(zip(p_NxT.T, tokens_NxT.T, strict=True), start=1):
-        memory = rule.update(memory, laws(p), token)
-        found = rule.v_regrets(memory).max(axis=-1)[~rule.tripped(memory)].max(initial=0)
-        allowed = 1.5 * math.sqrt(rule.log_cost / t) if rule.test == "exact" else rule.threshold(np.array(float(t))) / t
+    times_N, most = alarm_times(test, laws(p_NxT), tokens_NxT), []
+    log_cost = math.log(2 * len(test.tips) * max(len(test.rates_K), 1) / test.delta)
+    for t in range(1, p_NxT.shape[1] + 1):
+        found = v_regret(p_NxT[:, :t], tokens_NxT[:, :t], test.tips).max(axis=-1)[times_N > t].max(initial=0)
+        allowed = 1.5 * math.sqrt(log_cost / t) if test.test == "exact" else float(test.threshold(float(t))) / t
         if allowed < 2:  # no V-regret is more
             most.append(found / allowed)
     return float(max(most))

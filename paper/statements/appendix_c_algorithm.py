@@ -7,18 +7,19 @@ import numpy as np
 
 from lowregret import certificates
 from lowregret.adversaries import all_sequences, beam
+from lowregret.certificates import AnyProblemCertificate
 from lowregret.distances import exact_sequence_tv
 from lowregret.plots import COLOURS
 from lowregret.policies import Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
 from lowregret.problems import DecisionProblem, cost_loss, matching
 from lowregret.regret import external_regret
-from lowregret.robust import Robust
+from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import VRegret
 from lowregret.sources import paper_sources
 from lowregret.tips import blind_spot, smooth_cover_error
 
-from .appendix_c import laws
+from .appendix_c import alarm_times, laws
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_model
 
@@ -43,7 +44,7 @@ def the_constants_of_theorem_c_4() -> Finding:
         for eta in (T**-0.5, 0.3):
             for test in ("threshold", "exact"):
                 rule = VRegret(T, delta, tips, test)
-                given = rule.certificate.for_problem(problem, eta)
+                given = certificate_of(rule).for_problem(problem, eta)
                 passed = math.sqrt(2 * T * math.log(math.pi**2 * 51 * T**2 / (3 * delta)))
                 if test == "exact":
                     costs = math.log(2 * 51 * len(rule.rates_K) / delta)
@@ -67,7 +68,7 @@ def the_constants_of_theorem_c_4() -> Finding:
     probs = urn.predict_sequence(tokens)
     weight = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].prod(-1)
     false = [
-        weight[VRegret(9, 0.5, np.arange(5) / 4, test).trip_times(probs, tokens) <= 9].sum() / 0.5
+        weight[alarm_times(VRegret(9, 0.5, np.arange(5) / 4, test), probs, tokens) <= 9].sum() / 0.5
         for test in ("threshold", "exact")
     ]
     return Finding(
@@ -114,7 +115,7 @@ def algorithm_3() -> Finding:
             p, tokens = p / 4, (rng.random(T) < 0.98).astype(int)
         for test in TESTS:
             rule = VRegret(T, float(rng.choice([0.3, 0.8])), tips, test)
-            robust, literal = Robust(Scheduled(laws(p)), rule), as_printed(rule, p, tokens)
+            robust, literal = robustify(Scheduled(laws(p)), None, test=rule), as_printed(rule, p, tokens)
             apart[test].append(np.abs(robust.predict_sequence(tokens)[:, 1] - literal).max())
             switched[test].append(bool((literal != p).any()))
     return Finding(
@@ -170,19 +171,19 @@ def theorem_c_4() -> Finding:
     for model in (some_model(rng, 2) for _ in range(4)):
         for test in TESTS:
             rule = VRegret(T, 0.9, np.arange(41) / 40, test)
-            safe = Robust(model, rule)
+            safe = robustify(model, None, test=rule)
             probs = safe.predict_sequence(tokens)
             near.append(exact_sequence_tv(model, safe, T) / 0.9)
             for _ in range(5):
                 problem = DecisionProblem(rng.uniform(-1, 1, (rng.integers(2, 5), 2)))
                 eta = float(rng.choice([0.02, 0.1, T**-0.5, 1.0]))
-                given = rule.certificate.for_problem(problem, eta)
+                given = certificate_of(rule).for_problem(problem, eta)
                 regret = external_regret(problem, problem.quantal_response(probs, eta), tokens).max(axis=0)
                 used.append(max(regret / [sum(given.at(t).terms.values()) for t in range(1, T + 1)]))
     rule, hunted = VRegret(200, 0.5, np.arange(201) / 200), []
-    safe = Robust(Markov([[0.02, 0.98], [0.98, 0.02]], 1), rule)
+    safe = robustify(Markov([[0.02, 0.98], [0.98, 0.02]], 1), None, test=rule)
     for problem in (matching(), cost_loss(1, 4)):
-        found, given = beam(safe.respond(problem), problem, 200, width=48), rule.certificate.for_problem(problem)
+        found, given = beam(safe.respond(problem), problem, 200, width=48), certificate_of(rule).for_problem(problem)
         hunted.append((found.regret, sum(given.sharpen().terms.values())))
     printed = math.log(2e6) / 1e3 + math.sqrt(2 * math.log(1e6))
     return Finding(
@@ -196,13 +197,20 @@ def theorem_c_4() -> Finding:
     )
 
 
-def bound_in(rule: VRegret, problem: DecisionProblem) -> float:
+def certificate_of(test: VRegret) -> AnyProblemCertificate:
+    """What is promised in every problem with two states."""
+    given = algorithm_1(None, test).certificate
+    assert isinstance(given, AnyProblemCertificate)
+    return given
+
+
+def bound_in(test: VRegret, problem: DecisionProblem) -> float:
     """What the theorem, corrected, says of quantal responses at temperature 1/sqrt(T).
 
     >>> round(bound_in(VRegret(1024), matching()), 4)
     0.2684
     """
-    return rule.certificate.for_problem(problem).regret_bound
+    return certificate_of(test).for_problem(problem).regret_bound
 
 
 @statement(
@@ -215,7 +223,7 @@ def four_sources() -> Finding:
     """The model of source b, T = 1024, delta = 2/T, 200 sequences a source. Regret is that of quantal responses, its
     mean over sequences largest over the V-shaped losses of 31 tips, utilities (y - v)/2 and -(y - v)/2."""
     T, n, sources = 1024, 200, paper_sources(1024)
-    rules = [VRegret(T, 2 / T, None, "threshold"), VRegret(T, 2 / T, np.arange(33) / 32)]
+    tests = [VRegret(T, 2 / T, None, "threshold"), VRegret(T, 2 / T, np.arange(33) / 32)]
     model, games = (
         sources["b"],
         [DecisionProblem(np.array([[v, v - 1], [-v, 1 - v]]) / 2) for v in np.arange(1, 32) / 32],
@@ -224,8 +232,8 @@ def four_sources() -> Finding:
     for name, (regret, switch) in KNOWN.items():
         tokens, found[name] = sample(sources[name], T, n, seed=7), list[float]()
         own, urn = model.predict_sequence(tokens), PolyaUrn(2).predict_sequence(tokens)
-        for rule in rules:
-            times = rule.trip_times(own, tokens)
+        for test in tests:
+            times = alarm_times(test, own, tokens)
             probs = np.where(np.arange(T)[:, None] < times[:, None, None], own, urn)
             final = [external_regret(g, g.quantal_response(probs, T**-0.5), tokens)[:, -1] for g in games]
             worst = max(final, key=np.mean)
@@ -234,7 +242,7 @@ def four_sources() -> Finding:
         off.append((abs(worst.mean() - regret) - 5e-4) / (math.sqrt(2 / n) * worst.std(ddof=1)))
         off.append((max((times < switch).mean(), (times > switch).mean()) - 1 / 2) / math.sqrt(1 / (2 * n)))
         alone[name] = max(external_regret(g, Respond(model, g, T**-0.5), tokens)[:, -1].mean() for g in games)
-    bound = max(bound_in(rules[1], g) for g in games)
+    bound = max(bound_in(tests[1], g) for g in games)
 
     def picture(ax: "Axes") -> None:
         at = np.arange(len(found))
@@ -286,11 +294,12 @@ def stage_1() -> Finding:
         external_regret(bends, policy, y)[-1]
         for policy in (bends.best_response(laws(p)), bends.quantal_response(laws(p), T**-0.5))
     )
-    allowed = 2 * float(rule.threshold(np.array(float(T)))) / T + 4 / T
+    allowed = 2 * float(rule.threshold(float(T))) / T + 4 / T
+    switch = float(alarm_times(rule, laws(p)[None], y[None])[0])
     return Finding(
         [
             at_most("quantal responses to the alternating forecasts, T = 4096", warm, bound_in(rule, bends)),
-            equals("step of the switch, where T + 1 is never", float(rule.trip_times(laws(p), y)), T + 1, 0),
+            equals("step of the switch, where T + 1 is never", switch, T + 1, 0),
         ],
         refuted=[at_most("best responses to the alternating forecasts, T = 4096", best, allowed)],
     )
@@ -317,7 +326,7 @@ def stage_2() -> Finding:
     for T in (1024, 4096):
         tokens, model = np.repeat([0, 1], T // 2), Scheduled([[0.99, 0.01]])
         rule = VRegret(T, 1 / T**2, test="threshold")
-        switch = int(rule.trip_times(model.predict_sequence(tokens), tokens))
+        switch = int(robustify(model, None, test=rule).alarm_times(tokens))
         policy = Respond(PolyaUrn(2), matching(), T**-0.5).policy_sequence(tokens)
         rest[T] = float(external_regret(matching(), policy[switch:], tokens[switch:])[-1]) * (T - switch) / T
         whole[T] = float(external_regret(matching(), policy, tokens)[-1])

@@ -7,11 +7,12 @@ import numpy as np
 
 from lowregret import certificates
 from lowregret.adversaries import all_sequences, exact_worst_case, greedy, worst_case_by_counts
+from lowregret.engine import ExactTest
 from lowregret.policies import Hedge, Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled
 from lowregret.problems import DecisionProblem, matching
 from lowregret.regret import external_regret
-from lowregret.rules import ExactTest
+from lowregret.robust import algorithm_1
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
@@ -226,7 +227,7 @@ def definition_2_4() -> Finding:
     }
     w_2 = certificates.quantal_loss(2)
     model = [exact_worst_case(third, COIN, T).regret for T in steps]
-    bound = [ExactTest(COIN, T, fallback=urn).certificate.regret_bound for T in steps]
+    bound = [algorithm_1(COIN, ExactTest(1 / T, T), urn).certificate.regret_bound for T in steps]
     rate = np.sqrt(steps) / np.log(steps)
     falls = {name: np.array(values) * rate for name, values in {"urn": worst["1/sqrt(T)"], "test": bound}.items()}
     growth = {name: float((values[1:] / values[:-1]).max()) for name, values in falls.items()}

@@ -1,15 +1,17 @@
 """Section 3: unbounded context, Algorithm 1."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from lowregret.adversaries import all_sequences, exact_worst_case
+from lowregret.engine import Setting
 from lowregret.policies import Respond
 from lowregret.predictors import Markov, PolyaUrn, Predictor, Scheduled, sample
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
 from lowregret.regret import external_regret
-from lowregret.robust import Robust
+from lowregret.robust.robustify import robustify
 from lowregret.rules import RegretGap
 
 from .claims import Finding, at_least, equals, statement
@@ -62,11 +64,11 @@ def algorithm_1() -> Finding:
     ]
     apart, switched = [], []
     for problem, model, tokens in tries:
-        rule, probs = RegretGap(problem, tokens.shape[1], alpha=0.01), model.predict_sequence(tokens)
-        literal = [as_printed(p, x, problem, len(x), rule.alpha) for p, x in zip(probs, tokens, strict=True)]
-        robust = Robust(model, rule)
+        test, probs = RegretGap(tokens.shape[1], alpha=0.01), model.predict_sequence(tokens)
+        literal = [as_printed(p, x, problem, len(x), test.alpha) for p, x in zip(probs, tokens, strict=True)]
+        robust = robustify(model, problem, test=test)
         apart.append(np.abs(robust.predict_sequence(tokens) - np.stack(literal)).max())
-        switched.append((robust.trip_times(tokens) < tokens.shape[1]).mean())
+        switched.append((robust.alarm_times(tokens) < tokens.shape[1]).mean())
     return Finding(
         [
             equals("predictions, against the pseudo-code: largest distance", max(apart), 0, 1e-12),
@@ -94,6 +96,12 @@ def as_printed(
         threshold = eta * math.log(A) + math.sqrt(8 * (1 + alpha) * math.log(horizon) / t)
         returned = returned or regret >= regret_hedge + threshold
     return np.stack(out)
+
+
+def threshold_at(setting: Setting, steps: Any) -> Any:
+    """What the gap of ``RegretGap``, a sum over the steps, must reach."""
+    watch: Any = setting.watch
+    return watch.threshold_at(steps)
 
 
 def quantal(utility_A: np.ndarray, eta: float) -> np.ndarray:

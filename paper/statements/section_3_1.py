@@ -11,14 +11,14 @@ from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn, Scheduled, sample
 from lowregret.problems import DecisionProblem, matching
 from lowregret.regret import external_regret
-from lowregret.robust import Robust
+from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import RegretGap
 from lowregret.sources import paper_sources
 
 from ..eight_sources import TITLES
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
-from .section_3 import PLUS_MINUS, THIRD
+from .section_3 import PLUS_MINUS, THIRD, threshold_at
 
 # Section 3: unbounded context, Theorem 3.1, how far from the model.
 
@@ -42,12 +42,12 @@ def theorem_3_1_tv() -> Finding:
     for model in (*coins, *(some_model(rng, 2) for _ in range(20))):
         chance = chances(model, tokens)[:, -1]
         for alpha, sharp in ((alpha, sharp) for alpha in (0.01, 0.1, 0.3) for sharp in used):
-            robust = Robust(model, RegretGap(PLUS_MINUS, T, alpha, sharp=sharp))
-            tv, switch = exact_sequence_tv(model, robust, T), chance[robust.trip_times(tokens) < T].sum()
+            robust = robustify(model, PLUS_MINUS, test=RegretGap(T, alpha, sharp=sharp))
+            tv, switch = exact_sequence_tv(model, robust, T), chance[robust.alarm_times(tokens) < T].sum()
             used[sharp].append(tv / T**-alpha)
             over.append(tv - switch)
     model = paper_sources(1024)["b"]
-    estimate = sequence_tv(model, Robust(model, RegretGap(matching(), 1024)), 1024, 8000, seed=0)
+    estimate = sequence_tv(model, robustify(model, matching(), test=RegretGap(1024)), 1024, 8000, seed=0)
     return Finding(
         [
             at_most("TV / T^-alpha, T = 12, 27 models: largest", max(used[False]), 1),
@@ -73,7 +73,7 @@ def most_left(horizon: int, alpha: float, spacing: float = 0.1) -> float:
     """
     T, eta = horizon, horizon**-0.5
     steps = np.arange(1, T, dtype=float)
-    threshold = RegretGap(PLUS_MINUS, T, alpha).threshold(steps)
+    threshold = threshold_at(algorithm_1(PLUS_MINUS, RegretGap(T, alpha)), steps)
     gap_G = np.arange(-threshold[-1], threshold[-1] + 2, spacing)
     lean = np.linspace(-2, 2, 81) / eta
     lean = lean[np.abs(lean) <= 10]  # surer responses play alike
@@ -146,16 +146,16 @@ def theorem_3_1_regret() -> Finding:
     programme that bounds the worst case over all sequences from above, here attained by the sequence behind it,
     against the bound with constants and the urn's exact worst case."""
     rng, T, leads = np.random.default_rng(0), 12, []
-    rule, tokens = RegretGap(PLUS_MINUS, T, alpha=0.01), all_sequences(2, T)
-    urn = external_regret(PLUS_MINUS, Respond(PolyaUrn(2), PLUS_MINUS, rule.temperature), tokens)[:, -1]
+    test, tokens = RegretGap(T, alpha=0.01), all_sequences(2, T)
+    urn = external_regret(PLUS_MINUS, Respond(PolyaUrn(2), PLUS_MINUS, T**-0.5), tokens)[:, -1]
     for _ in range(10):
-        robust = Robust(some_model(rng, 2), rule)
+        robust = robustify(some_model(rng, 2), PLUS_MINUS, test=test)
         leads.append((external_regret(PLUS_MINUS, robust.respond(), tokens)[:, -1] - urn).max())
-    passed = sum(value for name, value in rule.certificate.terms.items() if name != "fallback")
+    passed = sum(value for name, value in robust.certificate.terms.items() if name != "fallback")
     steps = [64, 128, 256, 512, 1024]
-    rules = {T: RegretGap(COIN, T) for T in steps}
-    worst = {T: exact_worst_case(Robust(THIRD, rules[T]), COIN, T) for T in steps}
-    bound = {T: rules[T].certificate.sharpen().regret_bound for T in steps}
+    robusts = {T: robustify(THIRD, COIN, test=RegretGap(T)) for T in steps}
+    worst = {T: exact_worst_case(robusts[T], COIN, T) for T in steps}
+    bound = {T: robusts[T].certificate.sharpen().regret_bound for T in steps}
     ones = np.ones((1, 1024), dtype=int)
     printed = math.log(2e6) / 1e3 + math.sqrt(2 * math.log(1e6))
 
@@ -198,28 +198,30 @@ def the_crossing_step() -> Finding:
     """All ones against Ber(1/3), T = 1024 and alpha = 1: the gap at the switch. Forty random games of three actions
     with Markov models, on sequences that these do not expect: every switch."""
     T, over, switched = 1024, [], 0
-    rule, ones = RegretGap(COIN, T), np.ones((1, T), dtype=int)
-    s = int(Robust(THIRD, rule).trip_times(ones)[0])
+    robust, ones = robustify(THIRD, COIN, test=RegretGap(T)), np.ones((1, T), dtype=int)
+    s = int(robust.alarm_times(ones)[0])
+    needed = threshold_at(robust.setting, s)
     model, hedge = (external_regret(COIN, Respond(p, COIN, 1 / 32), ones)[0, s - 1] for p in (THIRD, PolyaUrn(2)))
     rng = np.random.default_rng(0)
     for _ in range(40):
         problem = DecisionProblem(rng.uniform(-1, 1, (3, 2)))
-        test, base = RegretGap(problem, 60, 0.01, span_aware=True), some_model(rng, 2)
+        base = some_model(rng, 2)
+        safe = robustify(base, problem, test=RegretGap(60, 0.01, span_aware=True))
         tokens = base.predict_sequence(np.zeros((20, 60), dtype=int)).argmin(axis=-1)
         tokens = np.where(rng.random(tokens.shape) < 0.1, 1 - tokens, tokens)
-        times = Robust(base, test).trip_times(tokens)
+        times = safe.alarm_times(tokens)
         regrets = [external_regret(problem, Respond(p, problem, 60**-0.5), tokens) for p in (base, PolyaUrn(2))]
         for n in np.flatnonzero(times <= 60):
             t = int(times[n])
             lead = t * (regrets[0] - regrets[1])[n, t - 1]
-            over.append((lead - float(test.threshold(t - 1.0))) / problem.span)
+            over.append((lead - float(threshold_at(safe.setting, t - 1.0))) / problem.span)
             switched += 1
     return Finding(
         [
             at_most("the gap at the switch less the last threshold, in spans: largest", max(over), 1),
             at_least("switches seen, so that something was tried", switched, 100),
         ],
-        refuted=[at_most(f"the gap at the switch (step {s}), T = 1024", model - hedge, float(rule.threshold(s)) / s)],
+        refuted=[at_most(f"the gap at the switch (step {s}), T = 1024", model - hedge, float(needed) / s)],
     )
 
 
@@ -241,16 +243,17 @@ def theorem_3_1_at_1024() -> Finding:
     the model (source b) does not expect, with alpha = 1, .1, .001 and 10^-9. Regret that vanishes is taken to be at
     most the experiments' own mark, 1.5/sqrt(T)."""
     T, n, alphas = 1024, 1000, (1.0, 0.1, 0.001, 1e-9)
-    rules, sources = {alpha: RegretGap(COIN, T, alpha) for alpha in alphas}, paper_sources(T)
-    model, steps = sources["b"], np.arange(1, T, dtype=float)
-    lowest = {alpha: (rule.threshold(steps) / steps).min() for alpha, rule in rules.items()}
+    sources, steps = paper_sources(T), np.arange(1, T, dtype=float)
+    model = sources["b"]
+    robusts = {alpha: robustify(model, COIN, test=RegretGap(T, alpha)) for alpha in alphas}
+    thresholds = {alpha: threshold_at(robust.setting, steps) / steps for alpha, robust in robusts.items()}
     share, gaps, final = {alpha: dict[str, float]() for alpha in alphas}, {}, {}
     for name in (source for source in sources if source != "b"):
         tokens = sample(sources[name], T, n, seed=1)
         probs = model.predict_sequence(tokens)
-        for alpha, rule in rules.items():
-            share[alpha][name] = float((rule.trip_times(probs, tokens) < T).mean())
-        robust = Robust(model, rules[1.0 if name == "sin2" else 1e-9])
+        for alpha, robust in robusts.items():
+            share[alpha][name] = float((robust.replaced(probs, tokens)[1] < T).mean())
+        robust = robusts[1.0 if name == "sin2" else 1e-9]
         regret, hedge, final[name] = (
             external_regret(COIN, Respond(p, COIN, 1 / 32), tokens) for p in (model, PolyaUrn(2), robust)
         )
@@ -259,16 +262,16 @@ def theorem_3_1_at_1024() -> Finding:
     often = {alpha: sum(found > 0.5 for found in share[alpha].values()) for alpha in alphas}
 
     def picture(ax: "Axes") -> None:
-        ax.plot(steps, rules[1.0].threshold(steps) / steps, color="#555555", linestyle="--", label="alpha = 1")
-        ax.plot(steps, rules[0.001].threshold(steps) / steps, color="#555555", linestyle=":", label="alpha = .001")
+        ax.plot(steps, thresholds[1.0], color="#555555", linestyle="--", label="alpha = 1")
+        ax.plot(steps, thresholds[0.001], color="#555555", linestyle=":", label="alpha = .001")
         for name in ("a", "c", "sin2", "sin5"):
             ax.plot(steps, gaps[name], label=TITLES[name])
         ax.set(xlabel="steps", ylabel="gap to the urn's regret", ylim=(-0.2, 1.2))
 
     return Finding(
         [
-            equals("lowest threshold, alpha = 1", lowest[1.0], 0.3509, 5e-5),
-            equals("lowest threshold, alpha = .001", lowest[0.001], 0.2546, 5e-5),
+            equals("lowest threshold, alpha = 1", thresholds[1.0].min(), 0.3509, 5e-5),
+            equals("lowest threshold, alpha = .001", thresholds[0.001].min(), 0.2546, 5e-5),
             equals("sources on most of whose sequences it fires, alpha = 1", often[1.0], 1, 0),
             equals("the same, alpha = .1", often[0.1], 2, 0),
             equals("the same, alpha = .001", often[0.001], 2, 0),

@@ -1,4 +1,4 @@
-"""Beyond Section 3: the every-start test, the library's default rule."""
+"""Beyond Section 3: the every-start test, the library's default."""
 
 import math
 from itertools import product
@@ -8,10 +8,12 @@ import numpy as np
 
 from lowregret.adversaries import all_sequences
 from lowregret.certificates.coupled import free_rate_bound, kappa
-from lowregret.policies import AdaHedge, Hedge, Recovery
+from lowregret.engine import Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting
+from lowregret.policies import AdaHedge, Hedge
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
-from lowregret.rules import ExactTest
+from lowregret.regret import external_regret
+from lowregret.robust import algorithm_1
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
@@ -46,25 +48,24 @@ def false_alarms_are_rare() -> Finding:
         probs = some_laws_of_prefixes(rng, tokens, S)
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
         for horizon in (T, None):
-            rule = ExactTest(problem, horizon, delta=0.3, fallback=PolyaUrn(S))
-            trips = rule.trip_times(probs, tokens)
-            used.append(chance_NxT[trips <= T, -1].sum() / rule.delta)
+            setting = algorithm_1(problem, ExactTest(0.3, horizon), PolyaUrn(S))
+            engine = Engine(setting)
+            alarm_N = engine.alarm_times(probs, tokens)
+            used.append(chance_NxT[alarm_N <= T, -1].sum() / 0.3)
             if i >= 6:
                 continue
-            wealth_NxT, memory = total_wealth(rule, probs, tokens), rule.start((len(tokens),))
-            reached = wealth_NxT >= 1 / rule.delta - 1e-12
-            wrong += int((trips != np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, T + 1)).sum())
-            for t in range(T):
-                memory = rule.update(memory, probs[:, t], tokens[:, t])
-                level = np.exp(rule.evidence(memory)[0])
-                means.append(level @ chance_NxT[:, t] / S ** (T - 1 - t))
-                off.append(abs(level / wealth_NxT[:, t] - 1).max())
+            wealth_NxT = total_wealth(setting, probs, tokens)
+            reached = wealth_NxT >= 1 / 0.3 - 1e-12
+            wrong += int((alarm_N != np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, T + 1)).sum())
+            level_NxT = engine.run(engine.start(len(tokens)), Said(probs), tokens).level_NxT
+            means += [level_NxT[:, t] @ chance_NxT[:, t] / S ** (T - 1 - t) for t in range(T)]
+            off.append(abs(level_NxT / wealth_NxT - 1).max())
     T, tokens = 10, all_sequences(2, 10)
-    rule = ExactTest(COIN, T, delta=0.3, fallback=PolyaUrn(2), temperature=0.05)
+    engine = Engine(algorithm_1(COIN, ExactTest(0.3, T), PolyaUrn(2), QuantalResponse(0.05)))
     for one in np.linspace(0.05, 0.5, 19):
         probs = np.broadcast_to([1 - one, one], (*tokens.shape, 2))
         chance_N = (one**tokens * (1 - one) ** (1 - tokens)).prod(axis=1)
-        used.append(chance_N[rule.trip_times(probs, tokens) <= T].sum() / rule.delta)
+        used.append(chance_N[engine.alarm_times(probs, tokens) <= T].sum() / 0.3)
     return Finding(
         [
             at_most("chance of an alarm / delta, all sequences: largest", max(used), 1),
@@ -90,19 +91,19 @@ def no_interval_is_bad() -> Finding:
         problem = some_problem(rng, 3)
         S = problem.n_states
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
-        rule = ExactTest(problem, (T, None, T)[i % 3], delta=0.9, fallback=PolyaUrn(S))
+        setting = algorithm_1(problem, ExactTest(0.9, (T, None, T)[i % 3]), PolyaUrn(S))
         probs = some_laws_of_prefixes(rng, tokens, S)
-        alarm_N = rule.trip_times(probs, tokens)
-        gain, charge = gains_and_charges(rule, probs, tokens)
+        alarm_N = Engine(setting).alarm_times(probs, tokens)
+        gain, charge = gains_and_charges(setting, probs, tokens)
         for end in range(1, T + 1):
             quiet = alarm_N > end
             for start in range(1, end + 1):
                 regret_NxA = gain[quiet, start - 1 : end].sum(axis=1)
                 paid_NxAxK = charge[quiet, start - 1 : end].sum(axis=1)
-                costs_K = -np.log(joining(rule, start) * rule.delta)
-                bound_NxA = ((paid_NxAxK + costs_K) / rule.rates_K).min(axis=-1)
+                costs_K = -np.log(joining(setting, start) * 0.9)
+                bound_NxA = ((paid_NxAxK + costs_K) / rates_of(setting)).min(axis=-1)
                 used.append(np.max(regret_NxA / bound_NxA, initial=0.0))
-                promised.append(np.max(regret_NxA, initial=0.0) / rule.certificate.interval(start, end))
+                promised.append(np.max(regret_NxA, initial=0.0) / setting.certificate.interval(start, end))
     return Finding(
         [
             at_most("regret of an interval / bound, all sequences: largest", max(used), 1),
@@ -112,41 +113,48 @@ def no_interval_is_bad() -> Finding:
     )
 
 
-def joining(rule: ExactTest, start: int) -> np.ndarray:
+def rates_of(setting: Setting) -> np.ndarray:
+    """The rates of the exact test, the main one first."""
+    watch: Any = setting.watch
+    rates_K: np.ndarray = watch.prior.rates_K
+    return rates_K
+
+
+def joining(setting: Setting, start: int) -> np.ndarray:
     """m(k, start) for one action: 3/4 to (main rate, 1), the rest to all rates, half at 1 and half at any start.
 
-    >>> rule = ExactTest(COIN, 4, delta=0.5)
-    >>> [2 * joining(rule, start).sum().item() for start in (1, 2)]
+    >>> setting = algorithm_1(COIN, ExactTest(0.5, 4))
+    >>> [2 * joining(setting, start).sum().item() for start in (1, 2)]
     [0.90625, 0.03125]
     """
-    K, A = len(rule.rates_K), rule.problem.n_actions
-    if rule.horizon is None:
+    K, A, horizon = len(rates_of(setting)), setting.problem.n_actions, setting.test.horizon
+    if horizon is None:
         return np.array([1 / ((k + 1) * (k + 2) * start * (start + 1) * A) for k in range(K)])
-    each = 0.25 / K * (0.5 * (start == 1) + 0.5 / rule.horizon)
+    each = 0.25 / K * (0.5 * (start == 1) + 0.5 / horizon)
     return (np.full(K, each) + 0.75 * (start == 1) * (np.arange(K) == 0)) / A
 
 
-def total_wealth(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+def total_wealth(setting: Setting, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """E_t by its definition, ``[N, T]``: each start on its own, and what has not joined yet."""
-    gain, charge = gains_and_charges(rule, probs_NxTxS, tokens)
-    growth = np.exp(gain[..., None] * rule.rates_K - charge)  # [N, T, A, K]
+    gain, charge = gains_and_charges(setting, probs_NxTxS, tokens)
+    growth = np.exp(gain[..., None] * rates_of(setting) - charge)  # [N, T, A, K]
     found = []
     for t in range(1, tokens.shape[1] + 1):
-        bets = sum((joining(rule, j) * growth[:, j - 1 : t].prod(axis=1)).sum(axis=(1, 2)) for j in range(1, t + 1))
-        joined = sum(joining(rule, j).sum() * rule.problem.n_actions for j in range(1, t + 1))
+        bets = sum((joining(setting, j) * growth[:, j - 1 : t].prod(axis=1)).sum(axis=(1, 2)) for j in range(1, t + 1))
+        joined = sum(joining(setting, j).sum() * setting.problem.n_actions for j in range(1, t + 1))
         found.append(bets + 1 - joined)
     return np.stack(found, axis=1)
 
 
-def gains_and_charges(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def gains_and_charges(setting: Setting, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What each action gained over the response, ``[N, T, A]``, and what each bet was charged, ``[N, T, A, K]``."""
-    U, T = rule.problem.utility, tokens.shape[1]
-    gain, charge = [], []
+    problem: Any = setting.problem
+    U, T, gain, charge = problem.utility, tokens.shape[1], [], []
     for t in range(T):
-        eta, law_NxS = float(rule.temperature_at(np.array(t + 1))), probs_NxTxS[:, t]
-        pi_NxA = rule.problem.quantal_response(law_NxS, eta)
+        eta, law_NxS = setting.temperature or float(problem.anytime_temperature(t + 1)), probs_NxTxS[:, t]
+        pi_NxA = problem.quantal_response(law_NxS, eta)
         x_NxAxS = U - (pi_NxA @ U)[:, None, :]
-        growth = np.exp(x_NxAxS[..., None] * rule.rates_K)
+        growth = np.exp(x_NxAxS[..., None] * rates_of(setting))
         charge.append(np.maximum(np.log(np.einsum("ns,nask->nak", law_NxS, growth)), 0.0))
         gain.append(np.take_along_axis(x_NxAxS, tokens[:, t, None, None], -1)[..., 0])
     return np.stack(gain, axis=1), np.stack(charge, axis=1)
@@ -213,20 +221,24 @@ def regret_is_bounded() -> Finding:
         S = problem.n_states
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
         probs = some_laws_of_prefixes(rng, tokens, S)
-        plays: list[Any] = [PolyaUrn(S), Hedge(problem, T), AdaHedge(problem), Recovery(budget=0.2)]
-        for fallback in plays:
-            rule = ExactTest(problem, T, delta=0.95, fallback=fallback)
-            bound_T = np.array([t * rule.certificate.at(t).regret_bound for t in range(1, T + 1)])
-            used.append((total_regrets(rule, probs, tokens) / bound_T).max())
+        test = ExactTest(0.95, T)
+        predicted = [algorithm_1(problem, test, play) for play in (PolyaUrn(S), Recovery(budget=0.2))]
+        policies = [Hedge(problem, T), AdaHedge(problem)]
+        played = [Setting(problem, Actions(), test, play, QuantalResponse()) for play in policies]
+        for setting in predicted + played:
+            engine = Engine(setting)
+            policy = engine.run(engine.start(len(tokens)), Said(probs), tokens).policy_NxTxA
+            bound_T = np.array([setting.certificate.at(t).regret_bound for t in range(1, T + 1)])
+            used.append((external_regret(problem, policy, tokens) / bound_T).max())
     T = 1024
     kinds: dict[str, Any] = {"the way back": Recovery(), "the urn": PolyaUrn(2)}
-    bound = {name: ExactTest(PENNIES, T, delta=2 / T, fallback=play).certificate for name, play in kinds.items()}
+    bound = {name: algorithm_1(PENNIES, ExactTest(2 / T, T), play).certificate for name, play in kinds.items()}
 
     def picture(ax: "Axes") -> None:
         steps = [24, 64, 128, 256, 512, 1024, 4096, 10_000]
         for name, play in kinds.items():
-            rules = [ExactTest(PENNIES, n, delta=2 / n, fallback=play) for n in steps]
-            ax.loglog(steps, [rule.certificate.regret_bound for rule in rules], label=name)
+            given = [algorithm_1(PENNIES, ExactTest(2 / n, n), play).certificate for n in steps]
+            ax.loglog(steps, [one.regret_bound for one in given], label=name)
         ax.set(xlabel="T", ylabel="regret")
 
     return Finding(
@@ -239,17 +251,6 @@ def regret_is_bounded() -> Finding:
         picture=picture,
         caption="Guessing bits, delta = 2/T: what is promised.",
     )
-
-
-def total_regrets(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """The total regret of what is played, after every step, ``[N, T]``."""
-    memory, lead_AxN, found = rule.start((len(tokens),)), np.zeros((rule.problem.n_actions, len(tokens))), []
-    for t in range(tokens.shape[1]):
-        moment = rule.look(memory, probs_NxTxS[:, t])
-        lead_AxN = lead_AxN + rule.leads(rule.answer(memory, moment), tokens[:, t])
-        memory = rule.advance(memory, moment, tokens[:, t])
-        found.append(lead_AxN.max(axis=0))
-    return np.stack(found, axis=1)
 
 
 @statement(

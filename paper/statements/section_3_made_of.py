@@ -1,4 +1,4 @@
-"""Beyond Section 3: what the rules and their bounds are made of."""
+"""Beyond Section 3: what the tests and their bounds are made of."""
 
 import math
 
@@ -7,14 +7,17 @@ import numpy as np
 from lowregret import certificates
 from lowregret.adversaries import all_sequences
 from lowregret.certificates.coupled import kappa
+from lowregret.engine import Engine, ExactTest, Said, prior_of
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem, matching
 from lowregret.regret import external_regret
-from lowregret.rules import ExactTest, RegretGap
+from lowregret.robust import algorithm_1
+from lowregret.rules import RegretGap
 
 from .claims import Claim, Finding, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
+from .section_3 import threshold_at
 
 COIN = matching()
 
@@ -30,7 +33,7 @@ def shares_of_an_unknown_horizon() -> Finding:
     law for every prefix, all sequences of 8, the exact test and the threshold."""
     t = np.arange(1.0, 1e6 + 1)
     failures = float(np.exp(-certificates.anytime_log(t, 0.3)).sum()) / (0.3 * (1 - 6 / math.pi**2 / (1e6 + 0.5)))
-    prior = ExactTest(COIN, None, delta=0.3).prior
+    prior = prior_of(algorithm_1(COIN, ExactTest(0.3)))
     starts = sum(prior.weights_K(j).sum() * 2 for j in range(1, 1001)) + prior.unspent(1000)
     rng, used, T = np.random.default_rng(0), [], 8
     tokens = all_sequences(2, T)
@@ -38,9 +41,9 @@ def shares_of_an_unknown_horizon() -> Finding:
         problem = some_problem(rng, 3, 2)
         probs = some_laws_of_prefixes(rng, tokens, 2)
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
-        every = ExactTest(problem, None, delta=0.4, fallback=PolyaUrn(2))
-        for rule in (every, RegretGap(problem, None, delta=0.4, span_aware=True)):
-            used.append(chance_NxT[rule.trip_times(probs, tokens) <= T, -1].sum() / 0.4)
+        for test in (ExactTest(0.4), RegretGap(None, delta=0.4, span_aware=True)):
+            alarm_N = Engine(algorithm_1(problem, test, PolyaUrn(2))).alarm_times(probs, tokens)
+            used.append(chance_NxT[alarm_N <= T, -1].sum() / 0.4)
     return Finding(
         [
             equals("chances of failure of 10^6 steps / delta, and those to come", failures, 1, 1e-9),
@@ -67,16 +70,14 @@ def bounds_for_an_unknown_horizon() -> Finding:
         regret = external_regret(problem, Respond(PolyaUrn(S), problem, None), tokens).max(axis=0)
         urn_used.append((regret / [certificates.urn_anytime(problem, t) for t in range(1, T + 1)]).max())
         probs = some_laws_of_prefixes(rng, tokens, S)
-        urn = PolyaUrn(S)
-        for rule in (
-            ExactTest(problem, None, delta=0.9, fallback=urn),
-            RegretGap(problem, None, delta=0.9, span_aware=True),
-        ):
-            law = rule.replaced(probs, tokens)[0]
+        for test in (ExactTest(0.9), RegretGap(None, delta=0.9, span_aware=True)):
+            setting = algorithm_1(problem, test, PolyaUrn(S))
+            engine = Engine(setting)
+            law = engine.laws(probs, tokens, engine.alarm_times(probs, tokens))
             warmth_T = problem.anytime_temperature(np.arange(1, T + 1))
             played = np.stack([problem.quantal_response(law[:, t], warmth_T[t]) for t in range(T)], axis=1)
             regret = external_regret(problem, played, tokens).max(axis=0)
-            used.append((regret / [rule.certificate.at(t).regret_bound for t in range(1, T + 1)]).max())
+            used.append((regret / [setting.certificate.at(t).regret_bound for t in range(1, T + 1)]).max())
     return Finding(
         [
             at_most("regret of the urn / bound, all sequences, every step: largest", max(urn_used), 1),
@@ -91,7 +92,7 @@ def written_out(t: int, delta: float) -> list[Claim]:
     """The bounds of guessing bits after t steps of an unknown horizon, each beside its formula."""
     log, warmth_T = math.log(2), 1 / (2 * math.sqrt(math.log(2))) / np.sqrt(np.arange(1, t + 1) + 1)
     urn = math.sqrt(log * (t + 1)) / t
-    every, gap = ExactTest(COIN, None, delta=delta, fallback=PolyaUrn(2)), RegretGap(COIN, None, delta=delta)
+    every, gap = (algorithm_1(COIN, test, PolyaUrn(2)) for test in (ExactTest(delta), RegretGap(None, delta=delta)))
     passed = math.inf
     for k in range(40):
         rate = 2.0 / 2**k
@@ -99,7 +100,7 @@ def written_out(t: int, delta: float) -> list[Claim]:
         passed = min(passed, (charge + math.log(4 * (k + 1) * (k + 2) / delta)) / rate)
     noise = math.sqrt(8 * math.log(math.pi**2 * t**2 / (6 * delta)) / t)
     drift = certificates.summed_temperature(COIN, t, None)
-    needed = float(gap.threshold(np.array(float(t)))) / t
+    needed = float(threshold_at(gap, float(t))) / t
     return [
         equals("the threshold itself, t = 1000", needed, drift * log / t + noise, 1e-12),
         equals("the urn's, t = 1000", certificates.urn_anytime(COIN, t), urn, 1e-12),
@@ -125,7 +126,7 @@ def written_out(t: int, delta: float) -> list[Claim]:
 )
 def excluded_states_are_alarms() -> Finding:
     """A model that is right until a state comes to which it had given nothing, at each of 40 steps: recorded sequences
-    in arrays and, where it is installed, compiled; a step at a time; known and unknown horizons."""
+    at once, and a step at a time; known and unknown horizons."""
     T, wrong, tried = 900, 0, 0
     for rows in (40, 2):
         when_N = np.linspace(1, T, rows).astype(int)
@@ -134,12 +135,10 @@ def excluded_states_are_alarms() -> Finding:
         probs[np.arange(rows), when_N - 1] = [1.0, 0.0]
         for problem in (COIN, DecisionProblem([[1.0, 0.9], [0.8, 0.9]])):
             for horizon in (T, None):
-                rule = ExactTest(problem, horizon, delta=1e-6, fallback=PolyaUrn(2))
-                wrong += int((rule.trip_times(probs, tokens) != when_N).sum())
+                engine = Engine(algorithm_1(problem, ExactTest(1e-6, horizon), PolyaUrn(2)))
+                wrong += int((engine.alarm_times(probs, tokens) != when_N).sum())
                 tried += rows
                 if rows == 2 and horizon is not None:
-                    memory = rule.start((1,))
-                    for t in range(3):
-                        memory = rule.update(memory, probs[:1, t], tokens[:1, t])
-                    wrong += int(memory.tripped_at[0] != 1)
+                    trace = engine.run(engine.start(1), Said(probs[:1, :3]), tokens[:1, :3])
+                    wrong += int(engine.head.open(trace.rows).alarm[0] != 1)
     return Finding([equals(f"alarms at another step, of {tried}", wrong, 0, 0)])

@@ -9,12 +9,13 @@ import numpy as np
 from lowregret.adversaries import all_sequences, beam, exact_worst_case, worst_case_by_counts
 from lowregret.checks import LawBroken, check_window
 from lowregret.distances import exact_sequence_tv
+from lowregret.engine import ExactTest
 from lowregret.policies import Hedge, Respond, RestartHedge
 from lowregret.predictors import FromFunction, Markov, PolyaUrn, Predictor, sample
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
 from lowregret.regret import external_regret
 from lowregret.robust import AverageRestart
-from lowregret.rules import ExactTest
+from lowregret.robust.average_restart import theorem_4_2
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_problem
@@ -123,9 +124,9 @@ def algorithm_2() -> Finding:
     for problem in (PLUS_MINUS, DecisionProblem([[1, -1, 0.5], [-1, 1, -0.5]]), rock_paper_scissors()):
         S = problem.n_states
         model = Markov(np.full((S, S), 0.02 / S) + 0.98 * np.roll(np.eye(S), 1, axis=1), 1)
-        safe = AverageRestart(model, problem, 1, D, T, alpha=0.1)
+        safe = AverageRestart(model, problem, 1, D, T, test=theorem_4_2(T, D, 0.1))
         tokens = sample(Markov(np.full((S, S), 0.06 / S) + 0.94 * np.eye(S), 1), T, 1, rng)[0]
-        literal = each_by_itself(model.predict_sequence(tokens), tokens, problem, D, T, safe.alpha)
+        literal = each_by_itself(model.predict_sequence(tokens), tokens, problem, D, T, 0.1)
         apart.append(np.abs(safe.policy_sequence(tokens) - literal).max())
         own = Respond(model, problem, safe.temperature).policy_sequence(tokens)
         late.append((np.abs(literal - own).max(axis=-1) > 1e-9).mean())
@@ -133,8 +134,7 @@ def algorithm_2() -> Finding:
             law = safe.predict_sequence(tokens)
             back.append(np.abs(problem.quantal_response(law, safe.temperature) - literal).max())
     quiet, moved, length = 0, np.zeros(20, dtype=bool), 3
-    rule = ExactTest(COIN, 32, delta=0.01, fallback=PolyaUrn(2))
-    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, rule=rule)
+    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, test=ExactTest(0.01, 32), fallback=PolyaUrn(2))
     tokens = sample(ALTERNATOR, 200, 20, rng)
     tokens[10:, 100:] = 1
     memory, base = exact.start((20,)), ALTERNATOR.predict_sequence(tokens)
@@ -154,7 +154,7 @@ def algorithm_2() -> Finding:
             "corrected": AverageRestart(model, COIN, length, 4, 12),
         }.items()
     }
-    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, rule=ExactTest(COIN, 6, delta=0.5, fallback=PolyaUrn(2)))
+    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, test=ExactTest(0.5, 6), fallback=PolyaUrn(2))
     return Finding(
         [
             equals("average response, against each copy by itself: largest distance", max(apart), 0, 1e-9),

@@ -1,19 +1,20 @@
 """Section 4: bounded context, Theorem 4.2."""
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowregret.adversaries import all_sequences, beam, exact_worst_case
 from lowregret.distances import bounded_mean, exact_sequence_tv
+from lowregret.engine import ExactTest, QuantalResponse
 from lowregret.plots import COLOURS
 from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
 from lowregret.problems import matching
 from lowregret.regret import external_regret
-from lowregret.robust import AverageRestart, Robust
-from lowregret.rules import ExactTest, RegretGap
+from lowregret.robust import AverageRestart
+from lowregret.robust.average_restart import theorem_4_2
+from lowregret.robust.robustify import robustify
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
@@ -51,22 +52,21 @@ def theorem_4_2_regret() -> Finding:
         problem = some_problem(rng, most_states=2 if i < 5 else 3)
         S, D = problem.n_states, int(rng.integers(2, 8))
         steps = 13 if S == 2 else 8
-        rule = ExactTest(problem, D, delta=float(rng.choice([0.4, 0.9])), fallback=PolyaUrn(S))
-        safe = AverageRestart(some_model(rng, S), problem, 1, D, steps, rule=rule)
+        test = ExactTest(float(rng.choice([0.4, 0.9])), D)
+        safe = AverageRestart(some_model(rng, S), problem, 1, D, steps, test=test, fallback=PolyaUrn(S))
         regret, sharp = external_regret(problem, safe, all_sequences(S, steps)).max(axis=0), safe.certificate.sharpen()
         used.append(max(regret / [sum(sharp.at(t).terms.values()) for t in range(1, steps + 1)]))
     whole = AverageRestart(NEVER, COIN, 0, 176, T)
     ones = external_regret(COIN, whole, np.ones(3 * 176, dtype=int))[-1]
     broken = [D for D in range(100, 300) if one_life(D, T) > bracket(D, T) * (1 + D / T)]
-    copy = AverageRestart(NEVER, COIN, 0, 1024, T).rule
-    worst = exact_worst_case(Robust(NEVER, copy), COIN, 1024).regret
-    safe = AverageRestart(ALTERNATOR, COIN, 1, 48, 160, rule=ExactTest(COIN, 48, delta=0.5, fallback=PolyaUrn(2)))
+    copy = AverageRestart(NEVER, COIN, 0, 1024, T).copy
+    worst = exact_worst_case(copy, COIN, 1024).regret
+    safe = AverageRestart(ALTERNATOR, COIN, 1, 48, 160, test=ExactTest(0.5, 48), fallback=PolyaUrn(2))
     hunted = beam(safe, COIN, 160, width=64).regret
     alternating, names = [], ("the printed rule", "the exact test")
     for D, name, known in zip((128, 128, 256, 256), names * 2, (0.998, 0.091, 0.673, 0.052), strict=True):
-        player = AverageRestart(ALTERNATOR, COIN, 1, D, 2048)
-        if name == "the exact test":
-            player = replace(player, rule=ExactTest(COIN, D, delta=1 / D / 2048, fallback=PolyaUrn(2)))
+        copies: Any = ExactTest(1 / D / 2048, D) if name == "the exact test" else theorem_4_2(2048, D)
+        player = AverageRestart(ALTERNATOR, COIN, 1, D, 2048, test=copies, fallback=PolyaUrn(2))
         regret = external_regret(COIN, player, np.ones(2048, dtype=int))[-1]
         alternating.append(equals(f"alternator on all ones, D = {D}, {name}", regret, known, 1e-3))
 
@@ -116,8 +116,8 @@ def one_life(copies: int, horizon: int) -> float:
     >>> round(one_life(256, 10_000), 4)
     0.6992
     """
-    rule = AverageRestart(NEVER, COIN, 0, copies, horizon).rule
-    return float(external_regret(COIN, Robust(NEVER, rule).respond(), np.ones(copies, dtype=int))[-1])
+    copy = AverageRestart(NEVER, COIN, 0, copies, horizon).copy
+    return float(external_regret(COIN, copy.respond(), np.ones(copies, dtype=int))[-1])
 
 
 @statement(
@@ -133,14 +133,12 @@ def theorem_4_2_tv() -> Finding:
     for _ in range(10):
         problem, D, delta = some_problem(rng, 2, 2), int(rng.integers(3, 8)), float(rng.choice([0.2, 0.5, 0.9]))
         model, tokens = some_model(rng, 2), all_sequences(2, T)
-        rule = ExactTest(problem, D, delta=delta / (T - 1), fallback=PolyaUrn(2))
-        safe = AverageRestart(model, problem, 1, D, T, rule=rule)
+        safe = AverageRestart(model, problem, 1, D, T, test=ExactTest(delta / (T - 1), D), fallback=PolyaUrn(2))
         tv, switch = exact_sequence_tv(model, safe, T), chances(model, tokens)[ever_switched(safe, tokens), -1].sum()
         used.append(tv / safe.certificate.tv_bound)
         over.append(tv - switch)
-    printed = AverageRestart(ALTERNATOR, PLUS_MINUS, 1, 48, 150, alpha=0.5)
-    rule = ExactTest(COIN, 32, delta=0.2 / 127, fallback=PolyaUrn(2))
-    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 128, rule=rule)
+    printed = AverageRestart(ALTERNATOR, PLUS_MINUS, 1, 48, 150, test=theorem_4_2(150, 48, 0.5))
+    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 128, test=ExactTest(0.2 / 127, 32), fallback=PolyaUrn(2))
     seen = {
         safe: bounded_mean(ever_switched(safe, sample(ALTERNATOR, safe.horizon, n, seed=1)), 0, 1)
         for safe, n in ((printed, 500), (exact, 1500))
@@ -158,7 +156,7 @@ def theorem_4_2_tv() -> Finding:
 def ever_switched(safe: AverageRestart, tokens_NxT: np.ndarray) -> np.ndarray:
     """Whether any copy has switched before some step, ``[N]``.
 
-    >>> safe = AverageRestart(NEVER, COIN, 0, 8, 40, rule=ExactTest(COIN, 8, delta=0.5, fallback=PolyaUrn(2)))
+    >>> safe = AverageRestart(NEVER, COIN, 0, 8, 40, test=ExactTest(0.5, 8), fallback=PolyaUrn(2))
     >>> ever_switched(safe, np.array([[0, 0, 0], [1, 1, 1]])).tolist()
     [False, True]
     """
@@ -181,20 +179,18 @@ def the_union_over_copies() -> Finding:
     """A coin that the model knows, D = 4, T = 4 .. 11, all sequences: the chance that any copy switches before the last
     step, beside T - 1 times that of one copy, and beside that of one copy alone."""
     coin, COIN, D = Markov([0.2, 0.8], 0), matching(), 4
-    rule = ExactTest(COIN, D, delta=0.09, temperature=0.05, fallback=PolyaUrn(2))
-    alone = all_sequences(2, D)
-    probs = coin.predict_sequence(alone)
-    one = float(chances(coin, alone)[rule.trip_times(probs, alone) <= D, -1].sum())
+    parts: dict[str, Any] = {"test": ExactTest(0.09, D), "fallback": PolyaUrn(2), "response": QuantalResponse(0.05)}
+    alone, copy = all_sequences(2, D), robustify(coin, COIN, **parts)
+    one = float(chances(coin, alone)[copy.alarm_times(alone) <= D, -1].sum())
     used, factor, ever = [], [], []
     for T in range(4, 12):
-        safe = AverageRestart(coin, COIN, 0, D, T, rule=rule)
+        safe = AverageRestart(coin, COIN, 0, D, T, **parts)
         tokens = all_sequences(2, T)
         chance = float(chances(coin, tokens)[ever_switched(safe, tokens), -1].sum())
         ever.append(chance)
         used.append(chance / safe.certificate.tv_bound)
-        factor.append(safe.certificate.tv_bound / rule.delta)
+        factor.append(safe.certificate.tv_bound / 0.09)
     printed = AverageRestart(coin, COIN, 0, 64, 1000)
-    assert isinstance(printed.rule, RegretGap)
     return Finding(
         [
             at_most("chance of a switch / bound, T = 4 .. 11, all sequences: largest", max(used), 1),
@@ -204,7 +200,7 @@ def the_union_over_copies() -> Finding:
             equals(
                 "the printed rule's bound, D = 64, T = 1000",
                 printed.certificate.tv_bound,
-                999 * 64**-printed.rule.alpha,
+                999 * 64 ** -theorem_4_2(1000, 64).alpha,
                 1e-12,
             ),
         ]

@@ -7,12 +7,13 @@ import numpy as np
 
 from lowregret.adversaries import all_sequences
 from lowregret.distances import exact_sequence_tv, next_token_tv, sequence_tv
+from lowregret.engine import ExactTest, QuantalResponse
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn, Predictor, Scheduled, sample
 from lowregret.problems import matching
 from lowregret.regret import external_regret
-from lowregret.robust import Robust
-from lowregret.rules import ExactTest, RegretRate
+from lowregret.robust.robustify import Robust, robustify
+from lowregret.rules import RegretRate
 from lowregret.sources import paper_sources
 
 from ..eight_sources import TITLES, players
@@ -47,19 +48,17 @@ def the_eight_sources() -> Finding:
     """Six players, eight sources, 2000 sequences of 1024 bits each: means and median switch times against a table
     computed beforehand. The model's own column is also computed exactly, from the law of the counts."""
     n, everyone = 2000, players(T)
-    base = everyone["Ber model"]
-    rules = [player.rule for player in everyone.values() if isinstance(player, Robust)]
+    robusts = [player for player in everyone.values() if isinstance(player, Robust)]
     deviation, outside, exact, means = [], 0, [], dict[str, list[float]]()
     for name, source in paper_sources(T).items():
         tokens = sample(source, T, n, seed=11)
-        probs, (regrets, medians) = base.predict_sequence(tokens), TABLE[name]
-        means[name] = []
+        (regrets, medians), means[name] = TABLE[name], []
         for player, expected in zip(everyone.values(), regrets, strict=True):
             regret = external_regret(COIN, Respond(player, COIN, 1 / 32), tokens)[:, -1]
             means[name].append(regret.mean())
             deviation.append(abs(regret.mean() - expected) / math.hypot(regret.std() / math.sqrt(n), 6e-4))
-        for rule, median in zip(rules, medians, strict=True):
-            times, width = np.sort(rule.trip_times(probs, tokens)), 2 * math.sqrt(n)  # 4 standard errors of a rank
+        for robust, median in zip(robusts, medians, strict=True):
+            times, width = np.sort(robust.alarm_times(tokens)), 2 * math.sqrt(n)  # 4 standard errors of a rank
             low, high = times[int(n / 2 - width)], times[int(n / 2 + width)]
             outside += not low <= (T + 1 if median is None else median) <= high
         exact.append(abs(mean_regret_of_the_model(source) - regrets[0]))
@@ -123,11 +122,12 @@ def the_switching_rule() -> Finding:
     """The chance of a switch by dynamic programming over the ones in each half, exactly; for coins of every bias that
     the model knows; and 10,000 sequences through the rule itself. The distance of the model that switches by this rule
     from the one that never does: 4,000 sequences, the lower end of a 95% interval."""
-    n, model, rule = 10_000, paper_sources(T)["b"], RegretRate(COIN, T)
+    n, model = 10_000, paper_sources(T)["b"]
+    robust = robustify(model, COIN, test=RegretRate(T))
     exact, early = (chance_of_a_switch(((1 / 3, 512), (2 / 3, 512)), 1 / 32, last) for last in (T - 1, 10))
     tokens = sample(model, T, n, seed=0)
-    seen = float((rule.trip_times(model.predict_sequence(tokens), tokens) < T).mean())
-    distance = sequence_tv(model, Robust(model, rule), T, 4000, seed=0)
+    seen = float((robust.alarm_times(tokens) < T).mean())
+    distance = sequence_tv(model, robust, T, 4000, seed=0)
     bias = np.append(0.5 + 1e-6, np.linspace(0.51, 0.75, 25))  # just off a tie
     warm, cold = ([chance_of_a_switch(((p, T),), eta, T - 1) for p in bias] for eta in (1 / 32, 1e-9))
 
@@ -187,18 +187,15 @@ def chance_of_a_switch(pieces: tuple[tuple[float, int], ...], temperature: float
 def the_switching_rule_is_strict() -> Finding:
     """A model that is sure of 0, at a temperature so low that its response is certain: on 0, 1, 1, 1 its lead is 0, 0,
     1, 2 = sqrt(4) after each step, and with alpha = 1 it never switches. On all ones the lead is t."""
-    sure = np.tile([1.0, 0.0], (4, 1))
-    rule = RegretRate(COIN, 4, alpha=1.0, temperature=1e-3)
-    memory = rule.start()
+    sure = robustify(Scheduled([[1.0, 0.0]]), COIN, test=RegretRate(4, alpha=1.0), response=QuantalResponse(1e-3))
+    memory = sure.start()
     for token in (0, 1, 1, 1):
-        memory = rule.update(memory, sure[0], token)
+        memory = sure.update(memory, token)
     return Finding(
         [
-            equals("trip time on 0, 1, 1, 1, where 5 is never", float(rule.trip_times(sure, [0, 1, 1, 1])), 5, 0),
-            equals("the same, a step at a time, where 0 is never", float(memory.tripped_at), 0, 0),
-            equals(
-                "trip time on 1, 1, 1, 1: the lead is 2 > sqrt(2)", float(rule.trip_times(sure, [1, 1, 1, 1])), 2, 0
-            ),
+            equals("trip time on 0, 1, 1, 1, where 5 is never", float(sure.alarm_times([0, 1, 1, 1])), 5, 0),
+            equals("the same, a step at a time, where 0 is never", float(sure.switched(memory)), 0, 0),
+            equals("trip time on 1, 1, 1, 1: the lead is 2 > sqrt(2)", float(sure.alarm_times([1, 1, 1, 1])), 2, 0),
         ]
     )
 
@@ -262,7 +259,7 @@ def the_estimators() -> Finding:
     against half the sum of differences. Then 20,000 sequences a pair through sequence_tv."""
     T, n, rng, tokens = 10, 20_000, np.random.default_rng(0), all_sequences(2, 10)
     fair, coin = Scheduled([[0.5, 0.5]]), Scheduled([[0.7, 0.3]])
-    safe = Robust(coin, ExactTest(matching(), T, delta=0.5, fallback=PolyaUrn(2)))
+    safe = robustify(coin, matching(), test=ExactTest(0.5, T), fallback=PolyaUrn(2))
     shy = Scheduled([[0.999, 0.001], [0.5, 0.5]]), Scheduled([[0.9, 0.1], [0.5, 0.5]])
     pairs: list[tuple[Predictor, Predictor]] = [
         (coin, fair),

@@ -52,10 +52,12 @@ from .engine.loop import warm_up
 from .forecasts import Quantiles, Samples
 from .guard import Advice, Alarm, Guard, ModelDropped, OutcomeGivenUp, OutcomeIgnored, Return
 from .memory import take
-from .predictors import FromFunction, Markov, Mixture, PolyaUrn, Predictor, sample
+from .predictors import FromFunction, Markov, Mixture, PolyaUrn, Predictor, ShrunkUrn, sample
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret, internal_regret
-from .robust import AverageRestart, robustify
+from .robust import AverageRestart
+from .robust.robustify import robustify
+from .rules import RegretGap, RegretRate, VRegret
 
 __version__ = "0.1.0"
 
@@ -105,10 +107,14 @@ __all__ = [
     "Quantiles",
     "Recovery",
     "References",
+    "RegretGap",
+    "RegretRate",
     "Return",
     "RobustLogitsProcessor",
     "Samples",
+    "ShrunkUrn",
     "UseReference",
+    "VRegret",
     "__version__",
     "adversaries",
     "arrays",

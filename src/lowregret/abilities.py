@@ -13,7 +13,7 @@ class Abilities(Protocol):
     """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
 
     >>> print(*sorted(ABILITIES))  # doctest: +NORMALIZE_WHITESPACE
-    advance as_module context key law_of_counts laws looks_back made_for of_models policy_of_counts regret_after
+    advance as_module context key law_of_counts laws looks_back of_models policy_of_counts regret_after
     regret_bound shares
     """
 
@@ -61,9 +61,6 @@ class Abilities(Protocol):
         lead of a fixed action over what is played may grow from then on, where a lead below zero counts as zero. None
         where nothing is known: the certificate then counts the span for each of these steps, and says so.
         """
-
-    def made_for(self, problem: Any, horizon: int | None, temperature: float | None) -> Any:
-        """The fallback itself, from a recipe that says how to make one: a rule plays by what it gets here."""
 
     @property
     def as_module(self) -> Any:

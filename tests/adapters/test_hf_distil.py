@@ -7,8 +7,6 @@ import pytest
 
 import lowregret as lr
 
-from ..conftest import with_urn
-
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -16,15 +14,13 @@ pytest.importorskip("accelerate")
 from .test_language_models import SEPARATOR, llama  # noqa: E402
 
 T, STATES, PROMPT = 12, [3, 6], [7, 1]
-RULE = with_urn(lr.matching(), T, delta=0.3)
-RETURNS = lr.rules.ExactTest(
-    lr.matching(), T, delta=0.5, fallback=lr.policies.Recovery(memories=(3, 6), share=0.02, budget=0.3)
-)
+COIN, TEST, URN = lr.matching(), lr.ExactTest(0.3, T), lr.PolyaUrn(2)
+RETURNS = lr.ExactTest(0.5, T), lr.Recovery(memories=(3, 6), share=0.02, budget=0.3)
 
 
-def recipe(separator=SEPARATOR, rule=RULE, **settings):
+def recipe(separator=SEPARATOR, test=TEST, fallback=URN, **settings):
     base = lr.HFPredictor(llama(initializer_range=0.3), STATES, prompt=PROMPT, separator=separator)
-    return lr.adapters.HFDistil(lr.robust.Robust(base, rule), **settings)
+    return lr.adapters.HFDistil(lr.robustify(base, COIN, test=test, fallback=fallback), **settings)
 
 
 def states_of(input_ids, separator=SEPARATOR):
@@ -33,9 +29,11 @@ def states_of(input_ids, separator=SEPARATOR):
     return np.array([[STATES.index(i) for i in row[:: 1 + len(separator)].tolist()] for row in rest])
 
 
-@pytest.mark.parametrize(("separator", "rule"), [([], RULE), (SEPARATOR, RULE), (SEPARATOR, RETURNS)])
-def test_targets_are_the_laws_of_algorithm_1(separator, rule):
-    distil, rng = recipe(separator, rule), np.random.default_rng(0)
+@pytest.mark.parametrize(
+    ("separator", "test", "fallback"), [([], TEST, URN), (SEPARATOR, TEST, URN), (SEPARATOR, *RETURNS)]
+)
+def test_targets_are_the_laws_of_algorithm_1(separator, test, fallback):
+    distil, rng = recipe(separator, test, fallback), np.random.default_rng(0)
     recordings = rng.integers(0, 2, (16, T))
     distil.collate(recordings.tolist())
     distil.play(copy.deepcopy(distil.base.model))
@@ -47,12 +45,12 @@ def test_targets_are_the_laws_of_algorithm_1(separator, rule):
         assert (read[8:] != recordings[8:, :-1]).any()
         tokens = np.concatenate([read, np.zeros((16, 1), dtype=np.int64)], axis=1)
         np.testing.assert_allclose(batch["labels"], distil.robust.predict_sequence(tokens), atol=1e-6)
-        assert (np.asarray(distil.robust.trip_times(tokens)) <= T).any()
+        assert (np.asarray(distil.robust.alarm_times(tokens)) <= T).any()
 
 
 def by_hand(logits, labels, weight):
     """The loss of one batch, a step and a state at a time."""
-    utility, warmth, losses = RULE.problem.utility, RULE.temperature, []
+    utility, warmth, losses = COIN.utility, T**-0.5, []
     for row, targets in zip(logits[:, len(PROMPT) - 1 :: 1 + len(SEPARATOR)], labels, strict=True):
         for said, target in zip(row, targets, strict=True):
             whole = np.exp(said - said.max()) / np.exp(said - said.max()).sum()
@@ -98,7 +96,7 @@ def test_play_is_against_the_model_as_it_is():
     assert played.shape == (200, T)
     student.eval()
     opponent = lr.HFPredictor(student, STATES, prompt=PROMPT, separator=SEPARATOR)
-    worst = lr.adversaries.greedy(opponent, RULE.problem, T, temperature=RULE.temperature).tokens
+    worst = lr.adversaries.greedy(opponent, COIN, T, temperature=T**-0.5).tokens
     exact = (played.numpy() == np.asarray(worst).ravel()).all(axis=1).mean()
     assert exact > 0.1  # an eighth have neither noise nor a beginning at home, and some of the others agree
     distil.play(student)
@@ -143,7 +141,7 @@ def test_trainer_takes_it(tmp_path):
 
 def test_what_is_refused():
     distil, base = recipe(), recipe().base
-    with pytest.raises(ValueError, match=r"examples must have the rule's horizon of 12 states, got lengths \[5\]"):
+    with pytest.raises(ValueError, match=r"examples must have the horizon's 12 states, got lengths \[5\]"):
         distil.collate([[0, 1, 0, 1, 0]])
     with pytest.raises(ValueError, match="examples"):
         distil.collate([[2] * T])
@@ -153,9 +151,9 @@ def test_what_is_refused():
     batch = distil.collate([[0] * T])
     with pytest.raises(ValueError, match="labels must be 12 laws a sequence, got 3"):
         distil.loss(torch.zeros((*batch["input_ids"].shape, 20)), batch["labels"][:, :3])
-    lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))  # the default rule is not
-    with pytest.raises(ValueError, match="robust must have a rule for one problem, with a horizon"):
-        lr.adapters.HFDistil(lr.robust.Robust(base, lr.rules.ExactTest(lr.matching(), None, delta=0.1)))
+    lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))  # the default fallback is not
+    with pytest.raises(ValueError, match="robust must be for one problem, with a horizon"):
+        lr.adapters.HFDistil(lr.robustify(base, COIN, test=lr.ExactTest()))
     with pytest.raises(ValueError, match="robust"):
         lr.adapters.HFDistil(base)
     with pytest.raises(ValueError, match="play_share"):
@@ -168,7 +166,6 @@ def test_what_is_refused():
 def test_built_on_a_language_model():
     from lowregret import construct
 
-    rule = lr.rules.RegretRate(lr.matching(), T, alpha=0.9)
     for name in ("hf", "module"):
         model = llama(initializer_range=0.3)
         base = (
@@ -177,8 +174,9 @@ def test_built_on_a_language_model():
             else lr.FromModule(model, STATES, bos=PROMPT)
         )
         tokens = np.random.default_rng(0).integers(0, 2, (64, T))
-        built, algorithm = construct.build(base, rule), lr.robust.Robust(base, rule)
+        algorithm = lr.robustify(base, COIN, test=lr.RegretRate(T, alpha=0.9))
+        built = construct.build(base, algorithm.setting)
         np.testing.assert_allclose(built.predict_sequence(tokens), algorithm.predict_sequence(tokens), atol=1e-6)
-        assert (np.asarray(algorithm.trip_times(tokens)) <= T).any()
+        assert (np.asarray(algorithm.alarm_times(tokens)) <= T).any()
         with pytest.raises(ValueError, match="gives"):
-            construct.build(base, rule, gives="probabilities")
+            construct.build(base, algorithm.setting, gives="probabilities")

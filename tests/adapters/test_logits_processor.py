@@ -15,14 +15,18 @@ IN_DOUBLE = {
     "gpt2": gpt2().double(),
     "llama": llama().double(),
 }  # what differs is then that `generate` hands over scores in single precision
-RULE = lr.rules.ExactTest(lr.rock_paper_scissors(), HORIZON, delta=0.3)  # switches often
+GAME = lr.rock_paper_scissors()
+
+
+def guarded(predictor):  # so large a delta that alarms are frequent
+    return lr.robustify(predictor, GAME, test=lr.ExactTest(0.3, HORIZON))
 
 
 @pytest.fixture(params=[(name, separator) for name in IN_DOUBLE for separator in ((), SEPARATOR)], ids=str)
 def robust(request):
     name, separator = request.param
     predictor = lr.HFPredictor(IN_DOUBLE[name], STATES, prompt=PROMPT, separator=list(separator))
-    return lr.robustify(predictor, RULE.problem, HORIZON, rule=RULE)
+    return guarded(predictor)
 
 
 class Watched(lr.RobustLogitsProcessor):
@@ -58,7 +62,7 @@ def expected(robust, row, size, known):
     if tuple(states) not in known:
         tokens = np.array([[*states, 0]])
         law = np.asarray(robust.predict_sequence(tokens))[0, -1]
-        known[tuple(states)] = law, int(robust.trip_times(tokens)[0]) <= len(states)
+        known[tuple(states)] = law, int(robust.alarm_times(tokens)[0]) <= len(states)
     law, switched = known[tuple(states)]
     with np.errstate(divide="ignore"):
         logs[STATES] = np.log(law)
@@ -103,9 +107,9 @@ def test_scores_are_the_robust_law(robust, settings, batch):
     assert watched.rebuilt == 0
     for row, (steps, share, at) in zip(out, watched.decided(out), strict=True):
         states, _ = history(robust, row)
-        trip = int(robust.trip_times(np.array(states)))
+        alarm = int(robust.alarm_times(np.array(states)))
         assert steps == len(states) == 8
-        assert at == (trip if trip <= 8 else None)
+        assert at == (alarm if alarm <= 8 else None)
         assert share == 1.0 if at is None or at == 8 else share < 1.0
 
 
@@ -123,7 +127,7 @@ def test_greedy_tokens_are_those_of_the_robust_predictor(robust, batch):
 def test_left_padding_and_histories_of_many_lengths(robust):
     """Rows that go on from recorded states, the model's worst among them: read once by the model, then never again."""
     rng = np.random.default_rng(0)
-    worst = lr.adversaries.greedy(robust.base, RULE.problem, 6, temperature=0.1).tokens
+    worst = lr.adversaries.greedy(robust.base, GAME, 6, temperature=0.1).tokens
     recorded = [[], [2], *(rng.integers(0, 3, n).tolist() for n in (3, 5, 6)), np.asarray(worst).ravel().tolist()]
     prompts = [PROMPT + read(states, robust.base.states.separator.tolist()) for states in recorded]
     for settings in ({}, {"do_sample": True}, {"num_beams": 2}):
@@ -155,7 +159,7 @@ def test_the_model_is_called_as_often_as_without(robust):
 def test_states_that_the_world_writes(robust):
     """One state a call, the model's cache kept, the world's answer in place of what was written: nothing is rebuilt."""
     model, watched, separator = robust.base.model, Watched(robust), robust.base.states.separator.tolist()
-    worst = lr.adversaries.greedy(robust.base, RULE.problem, 10, temperature=0.1).tokens
+    worst = lr.adversaries.greedy(robust.base, GAME, 10, temperature=0.1).tokens
     came = np.stack([np.random.default_rng(5).integers(0, 3, 10), np.asarray(worst).ravel()])
     ids, cache = torch.tensor([PROMPT] * 2), transformers.DynamicCache(config=model.config)
     for t in range(10):
@@ -199,9 +203,7 @@ def test_rows_come_in_any_order(robust, keep):
 
 def test_in_single_precision():
     """As models mostly are: what differs is how the model itself rounds, in one pass and with a cache."""
-    robust = lr.robust.Robust(
-        lr.HFPredictor(llama(initializer_range=0.2), STATES, prompt=PROMPT, separator=SEPARATOR), RULE
-    )
+    robust = guarded(lr.HFPredictor(llama(initializer_range=0.2), STATES, prompt=PROMPT, separator=SEPARATOR))
     for settings in ({}, {"num_beams": 3}):
         _, watched = written(robust, [PROMPT] * 3, **settings)
         agrees(robust, watched.seen, tolerance=1e-5)
@@ -210,7 +212,7 @@ def test_in_single_precision():
 def test_drafts_of_another_model_leave_no_trace():
     """Assisted writing hands the draft model's scores over first; what the main model says then counts."""
     main, draft = llama(0).double(), llama(7).double()
-    robust = lr.robust.Robust(lr.HFPredictor(main, STATES, prompt=PROMPT), RULE)
+    robust = guarded(lr.HFPredictor(main, STATES, prompt=PROMPT))
     _, watched = written(robust, [PROMPT], assistant_model=draft, max_new_tokens=10)
     own = []
     for input_ids, scores, out in watched.seen:
@@ -228,24 +230,24 @@ def test_drafts_of_another_model_leave_no_trace():
 
 def test_switches_are_told_once_for_each_history():
     told = []
-    robust = lr.robust.Robust(lr.HFPredictor(MODELS["gpt2"], STATES, prompt=PROMPT), RULE)
-    worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, HORIZON, temperature=0.1).tokens).ravel()
+    robust = guarded(lr.HFPredictor(MODELS["gpt2"], STATES, prompt=PROMPT))
+    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, HORIZON, temperature=0.1).tokens).ravel()
     watched = lr.RobustLogitsProcessor(robust, on_event=told.append)
     for t in range(HORIZON):
         ids = torch.tensor([PROMPT + read(worst[:t], [])] * 3)
         for _ in range(2):
             watched(ids, robust.base.model(ids).logits[:, -1].detach())
-    trip = int(robust.trip_times(worst))
-    assert trip <= HORIZON - 1
-    assert [(event.stream, event.step, event.known) for event in told] == [(0, trip, trip)]
+    alarm = int(robust.alarm_times(worst))
+    assert alarm <= HORIZON - 1
+    assert [(event.stream, event.step, event.known) for event in told] == [(0, alarm, alarm)]
     assert told[0].evidence >= told[0].threshold
 
 
 def test_states_in_any_order_of_their_ids():
     ids, model = [6, 3, 5], IN_DOUBLE["llama"]
-    robust = lr.robust.Robust(lr.HFPredictor(model, ids, prompt=PROMPT), RULE)
-    worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, HORIZON, temperature=0.1).tokens).ravel()
-    assert robust.trip_times(worst) < HORIZON - 1
+    robust = guarded(lr.HFPredictor(model, ids, prompt=PROMPT))
+    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, HORIZON, temperature=0.1).tokens).ravel()
+    assert robust.alarm_times(worst) < HORIZON - 1
     processor, laws_TxS = lr.RobustLogitsProcessor(robust), robust.predict_sequence(worst)
     for t, law_S in enumerate(laws_TxS):
         row = torch.tensor([PROMPT + [ids[state] for state in worst[:t]]])
@@ -294,7 +296,7 @@ def test_what_is_refused(robust):
 def test_a_prompt_that_begins_with_padding():
     """GPT-2 pads with the token it begins with: the last place where the prompt fits is where it is."""
     model = gpt2()
-    robust = lr.robustify(lr.HFPredictor(model, STATES, prompt=[0]), RULE.problem, HORIZON, rule=RULE)
+    robust = guarded(lr.HFPredictor(model, STATES, prompt=[0]))
     processor = lr.RobustLogitsProcessor(robust, pad_token_id=0)
     rows = torch.tensor([[0, 0, 0, 3], [0, 3, 5, 6]])
     out = processor(rows, model(rows).logits[:, -1].detach())
@@ -320,8 +322,8 @@ def test_rows_that_end_early_are_padded_and_leave_the_others_as_they_are(robust,
     assert agrees(robust, seen)[0] > 4
     for row, length, decided in zip(out, lengths, watched.decided(out), strict=True):
         states, _ = history(robust, row[:length])
-        trip = int(robust.trip_times(np.array(states)))
-        assert (decided.steps, decided.switched_at) == (len(states), trip if trip <= len(states) else None)
+        alarm = int(robust.alarm_times(np.array(states)))
+        assert (decided.steps, decided.switched_at) == (len(states), alarm if alarm <= len(states) else None)
 
 
 def test_padding_on_the_right_is_no_row_that_ended(robust):
@@ -334,7 +336,7 @@ def test_padding_on_the_right_is_no_row_that_ended(robust):
 
 def test_a_model_that_is_trained_meanwhile_is_refused():
     model = llama()
-    robust = lr.robustify(lr.HFPredictor(model, STATES, prompt=PROMPT), RULE.problem, HORIZON, rule=RULE)
+    robust = guarded(lr.HFPredictor(model, STATES, prompt=PROMPT))
     writes = lr.RobustLogitsProcessor(robust)
     model.train()
     with pytest.raises(ValueError, match="model"):
@@ -342,15 +344,15 @@ def test_a_model_that_is_trained_meanwhile_is_refused():
 
 
 def test_every_switch_is_told_whatever_comes_of_the_others():
-    robust = lr.robustify(lr.HFPredictor(llama(), STATES, prompt=PROMPT), RULE.problem, HORIZON, rule=RULE)
+    robust = guarded(lr.HFPredictor(llama(), STATES, prompt=PROMPT))
     told = []
 
     def fails(switch):
         told.append(switch.stream)
         raise RuntimeError("the pager is down")
 
-    worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, 10, temperature=0.1).tokens).ravel().tolist()
-    assert int(robust.trip_times(np.array(worst))) <= 10
+    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, 10, temperature=0.1).tokens).ravel().tolist()
+    assert int(robust.alarm_times(np.array(worst))) <= 10
     rows = [[*PROMPT, *read(worst, [])], [*PROMPT, *read([*worst[:-1], (worst[-1] + 1) % 3], [])]]
     writes = lr.RobustLogitsProcessor(robust, on_event=fails)
     writes(torch.tensor(rows), torch.zeros((2, 20)))

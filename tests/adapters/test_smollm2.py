@@ -23,7 +23,7 @@ from .test_logits_processor import Watched  # noqa: E402
 
 LOAD = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "smollm2.py"))["load"]
 WORDS, PROMPT, STEPS = [" rock", " paper", " scissors"], "A game of rock paper scissors, one throw a round:", 20
-RULE = lr.rules.ExactTest(lr.rock_paper_scissors(), 40, delta=0.3)  # switches often
+GAME, TEST = lr.rock_paper_scissors(), lr.ExactTest(0.3, 40)  # alarms are frequent
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def smollm2():
 def robust(request, smollm2):
     tokenizer, model = smollm2
     predictor = lr.HFPredictor(model, WORDS, tokenizer=tokenizer, prompt=PROMPT, separator=request.param)
-    return lr.robust.Robust(predictor, RULE)
+    return lr.robustify(predictor, GAME, test=TEST)
 
 
 def generated(robust, recorded, **settings):
@@ -65,7 +65,7 @@ def laws_after(robust, histories):
     begun = {states[:t] for states in asked for t in range(len(states))}
     longest, T = sorted(asked - begun), max(map(len, asked)) + 1
     tokens_NxT = np.array([[*states, *[0] * (T - len(states))] for states in longest])
-    laws, times = robust.predict_sequence(tokens_NxT), robust.trip_times(tokens_NxT)
+    laws, times = robust.predict_sequence(tokens_NxT), robust.alarm_times(tokens_NxT)
     found = {}
     for states, law_TxS, time in zip(longest, laws, times, strict=True):
         found |= {states[:t]: (law_TxS[t], time <= t) for t in range(len(states) + 1)}
@@ -115,13 +115,13 @@ def test_scores_under_sampling_and_beams(robust, settings):
 
 
 def test_scores_after_left_padding_and_a_switch(robust):
-    """Recorded states of several lengths, the model's own worst among them, which makes the rule switch."""
-    worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, 12, temperature=0.1).tokens).ravel().tolist()
+    """Recorded states of several lengths, the model's own worst among them, which raises an alarm."""
+    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, 12, temperature=0.1).tokens).ravel().tolist()
     for settings in ({}, {"num_beams": 2}):
         out, watched = generated(robust, [[], [0, 1, 2, 0], [2, 2, 1], worst], max_new_tokens=12, **settings)
         _, late = agrees(robust, watched.seen)
         assert late
-        assert watched.decided(out)[-1].switched_at == int(robust.trip_times(worst))
+        assert watched.decided(out)[-1].switched_at == int(robust.alarm_times(worst))
 
 
 def test_the_model_is_called_as_often_as_without(robust):

@@ -74,7 +74,8 @@ def test_brute_force_equals_the_exact_adversary(seed: int) -> None:
     warmth = float(rng.choice([0.02, 0.3, horizon**-0.5]))
     urn, markov = lr.PolyaUrn(S, float(rng.choice([0.5, 1.0, 4.0]))), random_markov(rng, S)
     schedule = lr.predictors.Scheduled(rng.dirichlet(np.ones(S), horizon))
-    rule = with_urn(problem, horizon, 0.9, temperature=warmth)
+    setting = with_urn(problem, horizon, 0.9, temperature=warmth)
+    rate = lr.robust.algorithm_1(problem, lr.RegretRate(horizon, 0.1), response=lr.QuantalResponse(warmth))
     for player, found_by in (
         (urn, "counts"),
         (schedule, "counts"),
@@ -82,8 +83,8 @@ def test_brute_force_equals_the_exact_adversary(seed: int) -> None:
         (lr.policies.Respond(urn, problem, None), "counts"),
         (markov, "keys"),
         (opaque(urn), "exhaustive"),
-        (lr.robust.Robust(markov, rule), None),
-        (lr.robust.Robust(schedule, lr.rules.RegretRate(problem, horizon, alpha=0.1, temperature=warmth)), None),
+        (lr.robust.Robust(markov, setting, problem), None),
+        (lr.robust.Robust(schedule, rate, problem), None),
     ):
         acts = hasattr(player, "policy")
         policy = player if acts else lr.policies.Respond(player, problem, warmth)
@@ -216,8 +217,8 @@ def test_worst_case_by_counts_is_for_counts_only() -> None:
     ("horizon", "worst_case", "certified"), [(128, 0.8706, 0.9377), (512, 0.5114, 0.5256), (1024, 0.3828, 0.3902)]
 )
 def test_the_two_sided_programme(horizon: int, worst_case: float, certified: float) -> None:
-    """Theorem 3.1's rule on Ber(1/3): the bound of the notes, here attained, below the certificate."""
-    robust = lr.robust.Robust(THIRD, lr.rules.RegretGap(COIN, horizon))
+    """Theorem 3.1's test on Ber(1/3): the bound of the notes, here attained, below the certificate."""
+    robust = lr.robustify(THIRD, COIN, test=lr.RegretGap(horizon))
     found = exact_worst_case(robust, COIN, horizon)
     assert found.found_by == "two-sided"
     assert found.upper == pytest.approx(worst_case, abs=5e-5)
@@ -226,11 +227,11 @@ def test_the_two_sided_programme(horizon: int, worst_case: float, certified: flo
     assert robust.certificate.sharpen().regret_bound == pytest.approx(certified, abs=5e-5)
 
 
-def early_gap(problem: lr.DecisionProblem, horizon: int, temperature: float) -> lr.rules.RegretGap:
-    """The rule with so low a threshold that it trips within a few steps."""
-    rule = lr.rules.RegretGap(problem, horizon, span_aware=True, temperature=temperature)
-    object.__setattr__(rule, "alpha", -0.8)
-    return rule
+def early_gap(problem: lr.DecisionProblem, horizon: int, temperature: float) -> Any:
+    """Theorem 3.1 with so low a threshold that there is an alarm within a few steps."""
+    test = lr.RegretGap(horizon, span_aware=True)
+    object.__setattr__(test, "alpha", -0.8)
+    return lr.robust.algorithm_1(problem, test, response=lr.QuantalResponse(temperature))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -241,9 +242,9 @@ def test_the_two_sided_programme_is_a_bound_and_attained_by_constant_models(seed
     horizon = 14 if S == 2 else 8
     constant = lr.predictors.Scheduled(rng.dirichlet(np.full(S, 0.3), 1) * 0.99 + 0.01 / S)
     varied = lr.predictors.Scheduled(rng.dirichlet(np.ones(S), horizon))
-    rule = early_gap(problem, horizon, temperature=float(rng.choice([0.01, 0.2])))
+    setting = early_gap(problem, horizon, temperature=float(rng.choice([0.01, 0.2])))
     for base in (constant, varied, lr.PolyaUrn(S, 5.0)):
-        robust = lr.robust.Robust(base, rule)
+        robust = lr.robust.Robust(base, setting, problem)
         upper, tokens, regret = two_sided.worst_two_sided(robust.respond(), robust, horizon)
         truth = brute_force(problem, robust.respond(), horizon)
         assert regret - 1e-12 <= truth <= upper + 1e-12
@@ -255,15 +256,16 @@ def test_the_two_sided_programme_is_a_bound_and_attained_by_constant_models(seed
         assert exact.regret == pytest.approx(truth, abs=1e-9)
 
 
-def test_the_rules_of_that_test_do_trip() -> None:
+def test_there_are_alarms_in_that_test() -> None:
     tokens = adversaries.all_sequences(2, 14)
-    assert 0.05 < (lr.robust.Robust(THIRD, early_gap(COIN, 14, 0.01)).trip_times(tokens) < 14).mean() < 0.95
+    robust = lr.robust.Robust(THIRD, early_gap(COIN, 14, 0.01), COIN)
+    assert 0.05 < (robust.alarm_times(tokens) < 14).mean() < 0.95
 
 
 @pytest.mark.parametrize("source", ["sin5", "sin10"])
 def test_the_two_sided_bound_lies_between_a_sequence_and_the_certificate(source: str) -> None:
     """For a model that changes over time it need not be attained."""
-    robust = lr.robust.Robust(lr.sources.paper_sources(128)[source], lr.rules.RegretGap(COIN, 128, span_aware=True))
+    robust = lr.robustify(lr.sources.paper_sources(128)[source], COIN, test=lr.RegretGap(128, span_aware=True))
     found = exact_worst_case(robust, COIN, 128)
     assert found.upper is not None
     assert not found.exact
@@ -271,8 +273,8 @@ def test_the_two_sided_bound_lies_between_a_sequence_and_the_certificate(source:
     assert found.upper <= robust.certificate.sharpen().regret_bound + 1e-12
 
 
-def test_another_temperature_than_the_rules_is_not_bounded_two_sidedly() -> None:
-    robust = lr.robust.Robust(THIRD, lr.rules.RegretGap(COIN, 60))
+def test_another_temperature_than_its_own_is_not_bounded_two_sidedly() -> None:
+    robust = lr.robustify(THIRD, COIN, test=lr.RegretGap(60))
     assert exact_worst_case(robust, COIN, 60).found_by == "two-sided"
     with pytest.raises(ValueError, match="horizon"):
         exact_worst_case(robust, COIN, 60, temperature=0.3)
@@ -300,9 +302,9 @@ def test_the_beam_comes_close_where_the_truth_is_known() -> None:
 
 
 def test_streams_that_have_switched_merge() -> None:
-    """With the urn as base every stream of a rule that trips at once is an urn: 41 counts, not 2**40 sequences."""
+    """With the urn as base every stream with an alarm at once is an urn: 41 counts, not 2**40 sequences."""
     impossible = lr.predictors.Scheduled([[1.0, 0.0]])  # a one is an alarm at once
-    robust = lr.robust.Robust(impossible, with_urn(COIN, 40))
+    robust = lr.robust.Robust(impossible, with_urn(COIN, 40), COIN)
     found = exact_worst_case(robust, COIN, 40)
     assert (found.exact, found.found_by) == (True, "keys")
     assert exact_worst_case(lr.PolyaUrn(2), COIN, 40).regret <= found.regret
@@ -342,7 +344,7 @@ def test_lemma_2_2(seed: int) -> None:
 
 def test_greedy_after_prefixes() -> None:
     base = lr.predictors.Scheduled([[2 / 3, 1 / 3]])
-    robust = lr.robust.Robust(base, with_urn(COIN, 50))
+    robust = lr.robust.Robust(base, with_urn(COIN, 50), COIN)
     prefixes = lr.sample(base, 20, 6, seed=0)
     found = greedy(robust, COIN, 50, prefixes=prefixes)
     assert (found.tokens.shape, found.regret.shape) == ((6, 50), (6,))
@@ -364,14 +366,14 @@ def test_no_adversary_breaks_a_certificate(horizon: int) -> None:
     turning = lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)
     skewed = lr.DecisionProblem([[0.2, -0.9], [-0.6, 0.4], [-0.1, -0.2]])
     for problem, base in ((COIN, THIRD), (RPS, turning), (skewed, lr.Markov([[0.8, 0.2], [0.3, 0.7]], 1))):
-        for rule in (
+        for setting in (
             with_urn(problem, horizon),
             with_urn(problem, None, 0.01),
-            lr.rules.RegretGap(problem, horizon, span_aware=True),
+            lr.robust.algorithm_1(problem, lr.RegretGap(horizon, span_aware=True)),
         ):
-            player = lr.robust.Robust(base, rule)
-            bound = rule.certificate.sharpen() if rule.horizon else rule.certificate.at(horizon)
-            for found in (greedy(player, problem, horizon), beam(player, problem, horizon, width=48)):
+            player = lr.robust.Robust(base, setting, problem)
+            bound = player.certificate.sharpen() if player.horizon else player.certificate.at(horizon)
+            for found in (greedy(player, problem, horizon), beam(player, problem, horizon, width=24)):
                 assert 0 < found.regret <= bound.regret_bound
                 assert replayed(problem, player.respond(), found) == pytest.approx(found.regret, abs=1e-12)
 
@@ -403,8 +405,8 @@ def test_torch_players() -> None:
     assert exact_worst_case(TorchUrn(2), problem, 10).regret == pytest.approx(truth, abs=1e-6)
 
 
-def test_the_temperature_is_the_rules_or_one_over_root_horizon() -> None:
-    robust = lr.robust.Robust(THIRD, with_urn(COIN, 40, temperature=0.7))
+def test_the_temperature_is_its_own_or_one_over_root_horizon() -> None:
+    robust = lr.robust.Robust(THIRD, with_urn(COIN, 40, temperature=0.7), COIN)
     for adversary in (greedy, beam):
         assert adversary(robust, COIN, 40).regret == adversary(robust.respond(), COIN, 40).regret
         assert adversary(robust, COIN, 40).regret == adversary(robust, COIN, 40, temperature=0.7).regret

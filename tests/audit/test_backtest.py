@@ -87,7 +87,7 @@ def test_a_robust_stream_is_reproduced():
     tokens = np.concatenate([lr.sample(base, 200, 4, seed=0), np.random.default_rng(1).integers(0, 2, (4, 200))], 1)
     guard = lr.Guard(problem, test=lr.ExactTest(1 / T, T), response=lr.QuantalResponse())
     found = lr.backtest(guard, base.predict_sequence(tokens), tokens)
-    trips = robust.trip_times(tokens)
+    trips = robust.alarm_times(tokens)
     assert [result.switched_at or T + 1 for result in found.streams] == trips.tolist()
     assert (trips <= T).any()
     regret = lr.external_regret(problem, robust.respond(), tokens)

@@ -36,7 +36,7 @@ def test_the_log_of_a_robust_stream_is_reproduced(tmp_path, suffix):
     log = pa.table({**columns, "p_0": probs[..., 0].ravel(), "p_1": probs[..., 1].ravel()})
     path = written(shuffled(log), tmp_path / f"log{suffix}")
     found = audit_log(path, problem, delta=1 / T, temperature=T**-0.5)
-    trips = robust.trip_times(tokens)
+    trips = robust.alarm_times(tokens)
     assert (trips <= T).any()
     regret = lr.external_regret(problem, robust.respond(), tokens)[:, -1]
     for i, one in enumerate(found.streams):

@@ -11,7 +11,7 @@ from lowregret.certificates.every_start import Prior
 
 
 class Told(NamedTuple):
-    trip: int  # T + 1 for never
+    alarm: int  # T + 1 for never
     gain_TxA: np.ndarray  # what each action earned more than the best response
 
 
@@ -19,7 +19,7 @@ def told(
     problem: lr.DecisionProblem, prior: Prior, delta: float, laws_TxS: np.ndarray, states_T: np.ndarray, table=None
 ) -> Told:
     """Bets on every action against the best response; charged psi+, or by ``table[c, b, k]`` where there is one."""
-    U, T, trip, gains = problem.utility, len(states_T), len(states_T) + 1, []
+    U, T, alarm, gains = problem.utility, len(states_T), len(states_T) + 1, []
     wealth_AxK, unspent = np.zeros((len(U), len(prior.rates_K))), 1.0
     for t in range(1, T + 1):
         p, state = laws_TxS[t - 1], int(states_T[t - 1])
@@ -33,9 +33,9 @@ def told(
                 charge = max(psi, 0.0) if table is None else table[c, b, k]
                 wealth_AxK[c, k] = (wealth_AxK[c, k] + fresh_K[k]) * math.exp(rate * x_AxS[c, state] - charge)
         gains.append(x_AxS[:, state])
-        if trip > T and (wealth_AxK.sum() + unspent >= 1 / delta or p[state] == 0):
-            trip = t
-    return Told(trip, np.array(gains))
+        if alarm > T and (wealth_AxK.sum() + unspent >= 1 / delta or p[state] == 0):
+            alarm = t
+    return Told(alarm, np.array(gains))
 
 
 def corner_laws(problem: lr.DecisionProblem, b: int) -> list[np.ndarray]:

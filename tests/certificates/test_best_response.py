@@ -151,11 +151,11 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
     late_costs_K = prior.log_costs_K(delta, 5)
     wanted = min(2.0 * 60, min((60 * own_K + late_costs_K) / prior.rates_K))
     assert switching.interval(RPS, prior, delta, 0.0, 5, 64) == pytest.approx(wanted)
-    bettors = late.Bettors(RPS, prior, delta, 0.0)
+    test = RPS, prior, delta, 0.0
     wanted = min(2.0 * 90, min((90 * own_K + 3 * costs_K) / prior.rates_K))
-    assert bettors.before(3, False, 67)(np.array([90]))[0] == pytest.approx(wanted)
-    assert bettors.before(3, True, 67)(np.array([90]))[0] == pytest.approx(wanted)
-    assert bettors.interval(3, 1, 90) == pytest.approx(wanted)
+    assert late.before(*test, 1, 3, False, 67)(np.array([90]))[0] == pytest.approx(wanted)
+    assert late.before(*test, 1, 3, True, 67)(np.array([90]))[0] == pytest.approx(wanted)
+    assert late.interval(*test, 3, 1, 90) == pytest.approx(wanted)
 
 
 def test_changing_payoffs_are_charged_by_the_widest() -> None:
@@ -191,14 +191,14 @@ def test_every_sequence_of_small_problems_is_within_the_bounds(by_pair: bool) ->
         laws = by_prefix(tables, states)
         runs = [told(problem, prior, delta, laws[n], states[n], table) for n in range(len(states))]
         chance = chance_of(laws, states)
-        alarm = sum(p for p, run in zip(chance, runs, strict=True) if run.trip <= T)
+        alarm = sum(p for p, run in zip(chance, runs, strict=True) if run.alarm <= T)
         assert alarm <= delta + 1e-12
         alarms = max(alarms, alarm / delta)
         within = {(j, t): switching.interval(problem, prior, delta, 0.0, j, t) for j in range(1, T + 1)
                   for t in range(j, T + 1)}  # fmt: skip
         for run in runs:
             for j in range(1, T + 1):
-                for t in range(j, min(run.trip, T + 1)):
+                for t in range(j, min(run.alarm, T + 1)):
                     most = run.gain_TxA[j - 1 : t].sum(axis=0).max()
                     assert most <= within[j, t] + 1e-12
                     used = max(used, most / within[j, t])

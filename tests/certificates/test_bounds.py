@@ -10,6 +10,7 @@ import pytest
 import lowregret as lr
 from lowregret import certificates
 from lowregret.adversaries import worst_case_by_counts
+from lowregret.robust import algorithm_1
 
 from ..conftest import random_markov, random_problem, sweep, with_urn
 
@@ -21,13 +22,14 @@ def all_of(n_states: int, horizon: int) -> np.ndarray:
 def test_the_printed_numbers() -> None:
     """Matching, T = 1024: the figures of the theory, closed-form and sharpened."""
     coin = lr.matching()
-    gap = lr.rules.RegretGap(coin, 1024).certificate
+    gap = algorithm_1(coin, lr.RegretGap(1024)).certificate
     assert gap.sharpen().regret_bound == pytest.approx(0.3902, abs=5e-5)
     assert gap.tv_bound == 1 / 1024
-    aware = lr.rules.RegretGap(coin, 1024, span_aware=True).certificate
+    aware = algorithm_1(coin, lr.RegretGap(1024, span_aware=True)).certificate
     assert aware.sharpen().regret_bound == pytest.approx(0.2256, abs=5e-5)
     for horizon, bound in ((128, 0.9377), (512, 0.5256)):
-        assert lr.rules.RegretGap(coin, horizon).certificate.sharpen().regret_bound == pytest.approx(bound, abs=5e-5)
+        sharp = algorithm_1(coin, lr.RegretGap(horizon)).certificate.sharpen()
+        assert sharp.regret_bound == pytest.approx(bound, abs=5e-5)
 
 
 def test_the_exact_worst_case_of_the_urn() -> None:
@@ -76,17 +78,17 @@ def test_hedge_never_breaks_its_bound(seed: int) -> None:
     assert regret <= certificates.hedge(problem, T, hedge.rate) + 1e-12
 
 
-def rules_for(problem: lr.DecisionProblem, T: int) -> list[lr.rules.Rule]:
+def gaps(T: int) -> list[lr.RegretGap]:
     return [
-        lr.rules.RegretGap(problem, T),
-        lr.rules.RegretGap(problem, T, 0.01, span_aware=True),
-        lr.rules.RegretGap(problem, None, span_aware=True, delta=0.9),
+        lr.RegretGap(T),
+        lr.RegretGap(T, 0.01, span_aware=True),
+        lr.RegretGap(None, span_aware=True, delta=0.9),
     ]
 
 
 @pytest.mark.parametrize("seed", sweep(range(60), 20))
 def test_no_sequence_breaks_a_certificate(seed: int) -> None:
-    """All sequences up to T = 12, on random games and models; at every prefix, and for the gap the rule lets pass.
+    """All sequences up to T = 12, on random games and models; at every prefix, and for the gap the test lets pass.
 
     The gap matters: at such short horizons the bound on the whole is often capped by the span, that on the gap is not.
     """
@@ -95,17 +97,17 @@ def test_no_sequence_breaks_a_certificate(seed: int) -> None:
     T = int(rng.integers(8, 13)) if problem.n_states == 2 else int(rng.integers(5, 8))
     base = random_markov(rng, problem.n_states, 1)
     tokens = all_of(problem.n_states, T)
-    for rule in rules_for(problem, T):
-        certificate = rule.certificate
-        safe = lr.robust.Robust(base, rule)
+    for test in gaps(T):
+        safe = lr.robustify(base, problem, test=test)
+        certificate, fallback = safe.certificate, safe.setting.fallback
         regret = lr.external_regret(problem, safe.respond(), tokens)
-        urn = lr.external_regret(problem, lr.policies.Respond(rule.fallback, problem, rule.temperature), tokens)
+        urn = lr.external_regret(problem, lr.policies.Respond(fallback, problem, safe.temperature), tokens)
         for t in range(1, T + 1):
             held = certificate.at(t)
             assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
             passed = sum(value for name, value in held.terms.items() if name != "fallback")
             assert (regret - urn)[:, t - 1].max() <= passed + 1e-12
-        if rule.horizon is not None:
+        if test.horizon is not None:
             assert regret[:, -1].max() <= certificate.sharpen().regret_bound + 1e-12
 
 
@@ -113,12 +115,12 @@ def test_the_bounds_on_the_gap_are_not_idle() -> None:
     """Some sequence of 12 comes close to what the threshold lets pass."""
     rng = np.random.default_rng(0)
     coin, T, tokens = lr.matching(), 12, all_of(2, 12)
-    rule, closest = lr.rules.RegretGap(coin, T, 0.01, span_aware=True), 0.0
+    setting, closest = algorithm_1(coin, lr.RegretGap(T, 0.01, span_aware=True)), 0.0
     for _ in range(10):
         base = random_markov(rng, 2, 1)
-        regret = lr.external_regret(coin, lr.robust.Robust(base, rule).respond(), tokens)
-        urn = lr.external_regret(coin, lr.policies.Respond(rule.fallback, coin, rule.temperature), tokens)
-        passed = sum(v for name, v in rule.certificate.terms.items() if name != "fallback")
+        regret = lr.external_regret(coin, lr.robust.Robust(base, setting, coin).respond(), tokens)
+        urn = lr.external_regret(coin, lr.policies.Respond(setting.fallback, coin, setting.temperature), tokens)
+        passed = sum(v for name, v in setting.certificate.terms.items() if name != "fallback")
         closest = max(closest, (regret - urn)[:, -1].max() / passed)
     assert 1 / 2 < closest <= 1
 
@@ -132,37 +134,49 @@ def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
     ):
         honest = lr.sample(base, horizon, 16, seed=0)
         starts = np.linspace(0, horizon, 16).astype(int)
-        for rule in (with_urn(problem, horizon), lr.rules.RegretGap(problem, horizon, span_aware=True)):
-            player = lr.robust.Robust(base, rule).respond()
+        for setting in (with_urn(problem, horizon), algorithm_1(problem, lr.RegretGap(horizon, span_aware=True))):
+            player = lr.robust.Robust(base, setting, problem).respond()
             memory, played = player.start((16,)), []
             for t in range(horizon):
                 worst = (player.policy(memory) @ problem.utility).argmin(-1)
                 played.append(np.where(t < starts, honest[:, t], worst))
                 memory = player.update(memory, played[-1])
             regret = lr.external_regret(problem, player, np.stack(played, -1))[:, -1]
-            assert regret.max() <= rule.certificate.regret_bound
+            assert regret.max() <= setting.certificate.regret_bound
             assert regret.max() > 0.01
 
 
 def test_a_fallback_of_unknown_regret_enters_as_the_span() -> None:
-    rule = lr.rules.RegretGap(lr.matching(), 100, fallback=lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1))
-    assert rule.certificate.regret_bound == 1
-    assert rule.certificate.terms["fallback"] == 1
-    assert "Markov" in rule.certificate.statement
-    assert rule.certificate.sharpen().regret_bound == 1
+    given = algorithm_1(lr.matching(), lr.RegretGap(100), lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1)).certificate
+    assert given.regret_bound == 1
+    assert given.terms["fallback"] == 1
+    assert "Markov" in given.statement
+    assert given.sharpen().regret_bound == 1
     # A law that depends on the step alone can be searched for its worst case all the same.
     halves = lr.predictors.Scheduled([[0.5, 0.5]])
-    sharp = lr.rules.RegretGap(lr.matching(), 100, fallback=halves).certificate.sharpen()
+    sharp = algorithm_1(lr.matching(), lr.RegretGap(100), halves).certificate.sharpen()
     assert sharp.terms["fallback"] == pytest.approx(0.5)
 
 
-def test_a_rule_without_a_guarantee_says_so() -> None:
-    certificate = lr.rules.RegretRate(lr.matching(), 100).certificate
+def test_a_test_without_a_guarantee_says_so() -> None:
+    certificate = algorithm_1(lr.matching(), lr.RegretRate(100)).certificate
     assert certificate.tv_bound == 1
     assert certificate.regret_bound == lr.matching().span
     assert "no guarantee" in certificate.statement
-    with pytest.raises(ValueError, match="horizon"):
-        certificate.at(10)
+    assert certificate.at(10).regret_bound == lr.matching().span
+
+
+def test_a_certificate_is_made_by_hand() -> None:
+    """It holds at its own number of steps, and says so."""
+    mine = lr.Certificate(
+        regret_bound=0.1, tv_bound=0.05, statement="By hand.", theorem="mine", problem=lr.matching(), horizon=10
+    )
+    assert mine.at(10) == mine.sharpen() == mine
+    assert json.loads(mine.to_json())["terms"] == {}
+    for asked in (lambda: mine.at(5), lambda: mine.realised(0.9), lambda: mine.interval(1, 5)):
+        with pytest.raises(ValueError, match="this certificate"):
+            asked()
+    assert lr.Certificate(0.1, 0.05, "By hand.", "mine", lr.matching()).at(7).regret_bound == 0.1
 
 
 def test_unknown_horizons_hold_at_every_step() -> None:
@@ -179,15 +193,16 @@ def test_unknown_horizons_hold_at_every_step() -> None:
 
 
 def test_sharpened_certificates_stay_sharp() -> None:
-    certificate = lr.rules.RegretGap(lr.matching(), 100).certificate
+    certificate = algorithm_1(lr.matching(), lr.RegretGap(100)).certificate
     sharp = certificate.sharpen()
     assert sharp.at(100).regret_bound == sharp.regret_bound
     assert sharp.at(50).terms["fallback"] < certificate.at(50).terms["fallback"]
 
 
 def test_settings_in_numpy_numbers_can_be_written_down() -> None:
-    for rule in (with_urn(lr.matching(), np.int64(100)), lr.rules.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
-        json.loads(rule.certificate.to_json())
+    gap = algorithm_1(lr.matching(), lr.RegretGap(100, alpha=np.float32(1)))
+    for setting in (with_urn(lr.matching(), np.int64(100)), gap):
+        json.loads(setting.certificate.to_json())
 
 
 def test_long_horizons_cost_nothing() -> None:

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.certificates import WayBack, best_response, every_start, switching
+from lowregret.certificates.promises import SwitchesOnce
 from lowregret.engine import prior_of
 
 MATCHING, RPS, SHOP = lr.matching(), lr.rock_paper_scissors(), lr.newsvendor(list(range(10)), 5, 3)
@@ -34,9 +34,10 @@ def test_the_default_without_a_horizon() -> None:
     given = lr.Guard(MATCHING).certificate
     assert given.at(1024).regret_bound == pytest.approx(0.1467, rel=0.001)
     assert given.at(10_000).regret_bound == pytest.approx(0.0502, rel=0.001)
-    for read in (lambda: given.against_model, lambda: given.realised(0.9)):
-        with pytest.raises(ValueError, match="at\\(step\\)"):
-            read()
+    assert given.against_model is None  # of no number of steps
+    assert given.at(1024).against_model > 0
+    with pytest.raises(ValueError, match="at\\(step\\)"):
+        given.realised(0.9)
 
 
 def test_quantal_responses_promise_more_where_there_are_two_actions() -> None:
@@ -64,18 +65,15 @@ class OnABudget(Afresh):
 
 def certified(T: int, fallback: Any, temperature: float = 0.0) -> lr.Certificate:
     """All capital on the actions."""
-    made = SHOP, every_start.joint_prior(SHOP, T, 2 / T, temperature), 2 / T, temperature
-    return switching.certify_switch(
-        SHOP,
-        T,
-        temperature,
-        fallback,
-        before=partial(switching.before, *made, 1, False),
-        interval=partial(switching.interval, *made),
+    promise = SwitchesOnce(
+        problem=SHOP,
         tv_bound=2 / T,
-        theorem="",
-        sharper=partial(switching.before, *made, 1, True),
+        temperature=temperature,
+        fallback=fallback,
+        prior=every_start.joint_prior(SHOP, T, 2 / T, temperature),
+        delta=2 / T,
     )
+    return promise.certificate(T)
 
 
 @pytest.mark.parametrize(("T", "once", "back"), [
@@ -176,8 +174,8 @@ def test_what_is_assumed_names_who_acts_after_the_alarm_and_no_law_that_is_answe
 def test_without_a_horizon_a_way_back_over_an_urn_has_a_bound_and_over_others_none() -> None:
     """Quantal responses on a schedule: the bound of an urn begun late is known up to a prior of 2."""
     for safe, known in ((None, True), (lr.PolyaUrn(2), True), (lr.PolyaUrn(2, 3.0), False)):
-        rule = lr.rules.ExactTest(MATCHING, None, 0.05, fallback=lr.policies.Recovery(safe=safe))
-        assert rule.certificate.at(100_000).regret_bound == pytest.approx(0.0157 if known else 1.0, rel=0.01)
+        setting = lr.robust.algorithm_1(MATCHING, lr.ExactTest(0.05), lr.Recovery(safe=safe))
+        assert setting.certificate.at(100_000).regret_bound == pytest.approx(0.0157 if known else 1.0, rel=0.01)
 
 
 def test_only_who_is_compared_with_alone_is_fallen_back_on_for_nothing() -> None:

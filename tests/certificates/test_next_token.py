@@ -9,16 +9,16 @@ import pytest
 
 import lowregret as lr
 from lowregret.distances import log_probs
-from lowregret.rules import RegretRate, VRegret
+from lowregret.robust import algorithm_1
 
 from ..conftest import random_markov
 
 T, DELTA = 9, 0.4
 MATCHING = lr.matching()
-RULES: dict[str, Any] = {
-    "with a way back": lr.rules.ExactTest(MATCHING, T, delta=DELTA),
-    "onto the urn": lr.rules.ExactTest(MATCHING, T, delta=DELTA, fallback=lr.PolyaUrn(2)),
-    "any problem": VRegret(T, delta=DELTA),
+SETTINGS: dict[str, Any] = {
+    "with a way back": algorithm_1(MATCHING, lr.ExactTest(DELTA, T)),
+    "onto the urn": algorithm_1(MATCHING, lr.ExactTest(DELTA, T), lr.PolyaUrn(2)),
+    "any problem": algorithm_1(None, lr.VRegret(T, delta=DELTA)),
 }
 
 
@@ -28,16 +28,16 @@ def chain(safe: Any, base: lr.Predictor, steps: int) -> tuple[float, float]:
     chance_N = np.exp(log_probs(base, tokens_NxT, "base"))
     assert chance_N.sum() == pytest.approx(1)
     apart_NxT = np.abs(safe.predict_sequence(tokens_NxT) - base.predict_sequence(tokens_NxT)).sum(axis=-1) / 2
-    left_N = np.maximum(steps - safe.trip_times(tokens_NxT), 0) / steps
+    left_N = np.maximum(steps - safe.alarm_times(tokens_NxT), 0) / steps
     return float(chance_N @ apart_NxT.mean(axis=1)), float(chance_N @ left_N)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_the_chain_of_the_proof_by_enumeration(name: str) -> None:
     found = []
     for seed in range(12):
         base = random_markov(np.random.default_rng(seed), 2, 1)
-        safe = lr.robust.Robust(base, RULES[name])
+        safe = lr.robust.Robust(base, SETTINGS[name], None if name == "any problem" else MATCHING)
         promised = safe.certificate.next_token_tv
         assert promised == pytest.approx(DELTA * (T - 1) / T)
         apart, after = chain(safe, base, T)
@@ -48,8 +48,7 @@ def test_the_chain_of_the_proof_by_enumeration(name: str) -> None:
 
 def test_averaged_restarts_by_enumeration() -> None:
     base = lr.Markov([[0.9, 0.1], [0.2, 0.8]], window=1)
-    rule = lr.rules.ExactTest(MATCHING, 7, delta=0.8 / (T - 1), fallback=lr.PolyaUrn(2))
-    safe = lr.AverageRestart(base, MATCHING, 1, 7, T, rule=rule)
+    safe = lr.AverageRestart(base, MATCHING, 1, 7, T, test=lr.ExactTest(0.8 / (T - 1), 7), fallback=lr.PolyaUrn(2))
     tokens_NxT = np.array(list(product(range(2), repeat=T)))
     apart_NxT = np.abs(safe.predict_sequence(tokens_NxT) - base.predict_sequence(tokens_NxT)).sum(axis=-1) / 2
     found = float(np.exp(log_probs(base, tokens_NxT, "base")) @ apart_NxT.mean(axis=1))
@@ -57,7 +56,7 @@ def test_averaged_restarts_by_enumeration() -> None:
 
 
 def test_it_is_told_in_json_and_in_words() -> None:
-    given = RULES["with a way back"].certificate
+    given = SETTINGS["with a way back"].certificate
     assert json.loads(given.to_json())["next_token_tv"] == given.next_token_tv
     assert f"token   <= {given.next_token_tv:.3g} in TV" in str(given)
     assert given.at(4).next_token_tv == pytest.approx(DELTA * 3 / 4)
@@ -65,16 +64,15 @@ def test_it_is_told_in_json_and_in_words() -> None:
 
 
 def test_an_unknown_horizon_and_several_episodes() -> None:
-    assert lr.rules.ExactTest(MATCHING, None, delta=0.1).certificate.next_token_tv == 0.1
-    assert lr.rules.ExactTest(MATCHING, 100, delta=0.1).certificate.over_episodes(
-        4, 0.5
-    ).next_token_tv == pytest.approx(0.1)
-    assert lr.rules.ExactTest(MATCHING, 100, delta=0.1).certificate.over_episodes(10, 0.5).next_token_tv is None
+    assert algorithm_1(MATCHING, lr.ExactTest(0.1)).certificate.next_token_tv == 0.1
+    given = algorithm_1(MATCHING, lr.ExactTest(0.1, 100)).certificate
+    assert given.over_episodes(4, 0.5).next_token_tv == pytest.approx(0.1)
+    assert given.over_episodes(10, 0.5).next_token_tv is None
 
 
 def test_nothing_is_promised_without_an_alarm_that_is_bounded() -> None:
     untested = lr.Guard(MATCHING, test=lr.NoTest(100)).certificate
-    for given in (untested, RegretRate(MATCHING, 100).certificate):
+    for given in (untested, algorithm_1(MATCHING, lr.RegretRate(100)).certificate):
         assert given.next_token_tv is None
         assert "token" not in str(given)
         assert given.to_dict()["next_token_tv"] is None

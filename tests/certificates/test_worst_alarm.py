@@ -11,6 +11,7 @@ from lowregret.certificates import coupled, every_start, late
 from lowregret.certificates.bounds import worst_alarm
 from lowregret.engine import prior_of
 from lowregret.policies import AdaHedge, FixedShare
+from lowregret.robust import algorithm_1
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 ODD = lr.DecisionProblem(np.random.default_rng(1).uniform(-1, 1, (3, 4)))
@@ -49,12 +50,7 @@ def test_it_is_never_too_small_where_it_stops_early() -> None:
         assert (before + after[::-1]).max() <= found <= before[-1] + after[-1]
 
 
-def by_rule(rule: lr.rules.ExactTest, T: int) -> float:
-    return literal(rule.problem, rule.prior, rule.delta, rule.temperature, rule.in_play.fallback, T)
-
-
-def by_guard(guard: lr.Guard, T: int) -> float:
-    s = guard.setting
+def every_step(s: Any, T: int) -> float:
     return literal(s.problem, prior_of(s), s.class_delta, s.temperature, s.play, T, s.lag)
 
 
@@ -107,24 +103,28 @@ def dealt(values: np.ndarray, lag: int) -> np.ndarray:
     lr.policies.Hedge(MATCHING, 700),
     AdaHedge(MATCHING),
     FixedShare(MATCHING, 700),
-    lr.policies.Recovery(safe=AdaHedge(MATCHING)),
+    lr.Recovery(safe=lr.PolyaUrn(2)),
     lr.Markov([0.5, 0.5], window=0),
 ], ids=lambda fallback: type(fallback).__name__)  # fmt: skip
 def test_a_certificate_is_that_of_every_alarm(fallback: Any) -> None:
     for T in (1, 2, 30, 700):
-        rule = lr.rules.ExactTest(MATCHING, T, fallback=fallback)
-        assert sum(rule.certificate.terms.values()) == pytest.approx(by_rule(rule, T), rel=1e-12)
+        test = lr.ExactTest(1 / max(T, 2), T)
+        if isinstance(fallback, lr.policies.Policy):
+            setting = lr.Guard(MATCHING, test=test, response=lr.QuantalResponse(), fallback=fallback).setting
+        else:
+            setting = algorithm_1(MATCHING, test, fallback)
+        assert sum(setting.certificate.terms.values()) == pytest.approx(every_step(setting, T), rel=1e-12)
 
 
 @pytest.mark.parametrize("problem", [RPS, ODD, lr.cost_loss(1, 4)], ids=["rps", "odd", "cost_loss"])
 def test_a_certificate_is_that_of_every_alarm_in_other_problems(problem: lr.DecisionProblem) -> None:
-    for T, delta in ((50, None), (900, 0.01), (5000, 1e-6)):
-        rule = lr.rules.ExactTest(problem, T, delta)
-        assert sum(rule.certificate.terms.values()) == pytest.approx(by_rule(rule, T), rel=1e-12)
-    rule = lr.rules.ExactTest(problem, None, delta=0.01)
+    for T, delta in ((50, 0.02), (900, 0.01), (5000, 1e-6)):
+        setting = algorithm_1(problem, lr.ExactTest(delta, T))
+        assert sum(setting.certificate.terms.values()) == pytest.approx(every_step(setting, T), rel=1e-12)
+    setting = algorithm_1(problem, lr.ExactTest(0.01))
     for T in (1, 40, 3000):
-        exact = by_rule(rule, T)
-        assert exact * (1 - 1e-12) <= sum(rule.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
+        exact = every_step(setting, T)
+        assert exact * (1 - 1e-12) <= sum(setting.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("problem", [MATCHING, RPS, ODD], ids=["matching", "rps", "odd"])
@@ -132,10 +132,10 @@ def test_a_certificate_of_late_outcomes_is_that_of_every_alarm(problem: lr.Decis
     for T, lag in ((1, 2), (7, 3), (120, 2), (300, 5)):
         for response in (lr.BestResponse(), lr.QuantalResponse()):
             guard = lr.Guard(problem, test=lr.ExactTest(0.05, T), response=response, lag=lag)
-            assert sum(guard.certificate.terms.values()) == pytest.approx(by_guard(guard, T), rel=1e-11)
+            assert sum(guard.certificate.terms.values()) == pytest.approx(every_step(guard.setting, T), rel=1e-11)
     guard = lr.Guard(problem, test=lr.ExactTest(0.01), response=lr.QuantalResponse(), lag=3)
     for T in (1, 60, 180):
-        exact = by_guard(guard, T)
+        exact = every_step(guard.setting, T)
         assert exact * (1 - 1e-11) <= sum(guard.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
 
 

@@ -1,18 +1,17 @@
-"""Every predictor, policy and rule keeps the laws; and the suite catches those that do not."""
+"""Every predictor, policy and test keeps the laws; and the suite catches those that do not."""
 
 import dataclasses
 import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lowregret as lr
 from lowregret import checks, construct, transformer
-from lowregret.checks.rules import Guarded
 
 RNG = np.random.default_rng(0)
 RPS = lr.rock_paper_scissors()
@@ -21,8 +20,8 @@ MATCHING = lr.matching()
 
 def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
     """With copies that live for five steps and switch soon."""
-    rule = lr.rules.ExactTest(problem, 5, delta=0.7, fallback=lr.PolyaUrn(problem.n_states))
-    return lr.AverageRestart(base, problem, base.window, 5, 20, rule=rule)
+    urn = lr.PolyaUrn(problem.n_states)
+    return lr.AverageRestart(base, problem, base.window, 5, 20, test=lr.ExactTest(0.7, 5), fallback=urn)
 
 
 ONE_ACTION = lr.DecisionProblem([[0.3, -0.2]])
@@ -49,7 +48,7 @@ PREDICTORS = {
     "robust, unknown problem": lr.robustify(MISTAKEN, None, 12),
     "average restart": restart(MATCHING, ALTERNATOR),
     "transformer": transformer.Transformer(transformer.Decoder(3, SIZE, seed=2).double()),
-    "constructed": construct.build(MISTAKEN, lr.rules.RegretRate(MATCHING, 12, 0.7)),
+    "constructed": construct.build(MISTAKEN, lr.robust.algorithm_1(MATCHING, lr.RegretRate(12, 0.7))),
 }
 POLICIES = {
     "respond": lr.policies.Respond(lr.PolyaUrn(3), RPS, 0.1),
@@ -75,35 +74,38 @@ BASES = {
 }
 
 
-def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.rules.Rule]:
+def robust_for(problem: lr.DecisionProblem, base: lr.Predictor) -> dict[str, lr.robust.Robust]:
     S = problem.n_states
-    rules: dict[str, lr.rules.Rule] = {
-        "gap": lr.rules.RegretGap(problem, 40, 0.01, True),
-        "gap, unknown horizon": lr.rules.RegretGap(problem, None, span_aware=True, delta=0.5),
-        "rate": lr.rules.RegretRate(problem, 40, 0.7),
-        "rate, unknown horizon": lr.rules.RegretRate(problem, None, 0.7),
-        "gap, sharp": lr.rules.RegretGap(problem, 40, 0.01, sharp=True),
-        "every start": lr.rules.ExactTest(problem, 40),
-        "every start, urn": lr.rules.ExactTest(problem, 40, delta=0.3, fallback=lr.PolyaUrn(S)),
-        "every start, unknown horizon": lr.rules.ExactTest(problem, None, delta=0.3),
-        "rate, other fallback": lr.rules.RegretRate(
-            problem, 40, 0.7, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))
-        ),
-        "every start, warm": lr.rules.ExactTest(problem, 40, temperature=0.7),
+    made: dict[str, dict[str, Any]] = {
+        "gap": {"test": lr.RegretGap(40, 0.01, span_aware=True)},
+        "gap, unknown horizon": {"test": lr.RegretGap(None, span_aware=True, delta=0.5)},
+        "gap, sharp": {"test": lr.RegretGap(40, 0.01, sharp=True)},
+        "rate": {"test": lr.RegretRate(40, 0.7)},
+        "rate, unknown horizon": {"test": lr.RegretRate(None, 0.7)},
+        "rate, other fallback": {
+            "test": lr.RegretRate(40, 0.7),
+            "fallback": lr.predictors.Scheduled(np.full((1, S), 1 / S)),
+        },
+        "exact": {"test": lr.ExactTest(1 / 40, 40)},
+        "exact, urn": {"test": lr.ExactTest(0.3, 40), "fallback": lr.PolyaUrn(S)},
+        "exact, unknown horizon": {"test": lr.ExactTest(0.3)},
+        "exact, warm": {"test": lr.ExactTest(1 / 40, 40), "response": lr.QuantalResponse(0.7)},
     }
+    found = {name: lr.robustify(base, problem, **parts) for name, parts in made.items()}
     if S == 2:
-        rules["v-regret"] = lr.rules.VRegret(40)
-        rules["v-regret, threshold"] = lr.rules.VRegret(40, delta=0.4, tips=[0, 0.2, 0.5, 0.8, 1], test="threshold")
-    return rules
+        found["v-regret"] = lr.robustify(base, None, test=lr.VRegret(40))
+        tips = [0, 0.2, 0.5, 0.8, 1]
+        found["v-regret, threshold"] = lr.robustify(base, None, test=lr.VRegret(40, 0.4, tips, "threshold"))
+    return found
 
 
-RULES = {(which, name): rule for which, (problem, _) in BASES.items() for name, rule in rules_for(problem).items()}
-EXAMPLES: dict[type, Mapping[Any, Any]] = {lr.Predictor: PREDICTORS, lr.policies.Policy: POLICIES, lr.rules.Rule: RULES}
+ROBUST = {(which, name): safe for which, made in BASES.items() for name, safe in robust_for(*made).items()}
+EXAMPLES: dict[type, Mapping[Any, Any]] = {lr.Predictor: PREDICTORS, lr.policies.Policy: POLICIES}
 
 
 def without_example(kind: type, examples: Mapping[Any, Any]) -> list[str]:
     """The public classes of this kind that can be made and of which there is none among the examples."""
-    rooms = (lr.predictors, lr.policies, lr.rules, lr.robust, transformer, construct)
+    rooms = (lr.predictors, lr.policies, lr.robust, transformer, construct)
     public = [getattr(room, name) for room in rooms for name in room.__all__]
     classes = [c for c in public if inspect.isclass(c) and kind in c.__mro__[1:] and not inspect.isabstract(c)]
     shown = {type(example) for example in examples.values()}  # one of a subclass is none of the class
@@ -120,7 +122,6 @@ def test_every_public_class_has_an_example(kind: type) -> None:
     [
         (lr.Predictor, ["AverageRestart", "Constructed", "Markov", "Transformer"]),
         (lr.policies.Policy, ["AverageRestart", "Hedge"]),
-        (lr.rules.Rule, ["ExactTest", "VRegret"]),
     ],
 )
 def test_a_class_without_example_is_named(kind: type, forgotten: list[str]) -> None:
@@ -158,14 +159,15 @@ def test_the_examples_that_may_switch_do() -> None:
         assert 0.1 < (np.abs(player.policy_sequence(tokens) - response).max(axis=-1) > 1e-3).mean() < 1, name
 
 
-@pytest.mark.parametrize(("which", "name"), RULES)
-def test_rules_keep_the_laws(which: str, name: str) -> None:
-    rule, (_, base) = RULES[which, name], BASES[which]
-    kept = checks.check_rule(rule, base, horizon=40, tolerance=1e-12)
-    assert len(kept) == len(checks.RULE_LAWS) + (0 if rule.fallback_acts else len(checks.PREDICTOR_LAWS))
-    tokens = checks.rule_trial(rule, base, 40, 64, 0, 1e-12).tokens
-    times = rule.trip_times(base.predict_sequence(tokens), tokens)
-    assert (times <= 40).any(), "a law that saw no trip shows little"
+@pytest.mark.parametrize(("which", "name"), ROBUST)
+def test_robust_predictors_keep_the_laws(which: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting, value in {"_LONGEST": 40, "_WIDTH": 12, "_MOST_SEQUENCES": 2**10}.items():
+        monkeypatch.setattr(f"lowregret.checks.robust.{setting}", value)  # tests/rules/test_promises.py searches more
+    safe = ROBUST[which, name]
+    kept = checks.check_robust(safe, horizon=40, streams=24, tolerance=1e-12)
+    assert len(kept) == len(checks.ROBUST_LAWS) + len(checks.PREDICTOR_LAWS)
+    tokens = checks.robust_trial(safe, 40, 24, 0, 1e-12).tokens
+    assert (safe.alarm_times(tokens) <= 40).any(), "a law that saw no alarm shows little"
 
 
 class Broken(lr.PolyaUrn):
@@ -243,48 +245,69 @@ def test_what_is_no_predictor_is_told_what_it_lacks() -> None:
         checks.check_policy(lr.PolyaUrn(2))  # type: ignore[arg-type]
 
 
-class Forgetful(lr.rules.ExactTest):
-    """A rule that trusts again."""
+class Forgetful(lr.robust.Robust):
+    """A predictor that trusts again."""
 
-    def tripped(self, memory: Any) -> Any:
-        return memory.tripped_at == memory.step
-
-
-def test_a_rule_that_trusts_again_is_caught() -> None:
-    with pytest.raises(checks.LawBroken, match="one-way"):
-        checks.check_rule(Forgetful(MATCHING, 40), lr.predictors.Scheduled([[0.9, 0.1]]), horizon=40)
+    def switched(self, memory: Any) -> Any:
+        return super().switched(memory) & (self._part(memory, "alarm") == self._part(memory, "observed"))
 
 
-class InARow(NamedTuple):
-    losses: Any  # [...], steps in a row in which the fallback's response was better
+def test_an_alarm_that_is_taken_back_is_caught() -> None:
+    safe = lr.robustify(MISTAKEN, MATCHING, 40)
+    with pytest.raises(checks.LawBroken, match="alarms are for good"):
+        checks.check_robust(Forgetful(MISTAKEN, safe.setting, MATCHING), horizon=40)
 
 
 @dataclass(frozen=True)
-class Borrowed(lr.rules.ResponseRule):
-    """A rule that counts losses in a row, and shows another's certificate."""
+class Borrowed:
+    """A test that counts losses in a row, and shows another's certificate."""
 
+    horizon: int
     patience: int = 5
-
-    def blank(self, shape: Any, xp: Any, where: Any) -> InARow:
-        return InARow(xp.zeros(shape, dtype=xp.int64, device=where))
-
-    def judge(self, statistics: Any, step: Any, moment: Any) -> Any:
-        losses = (statistics.losses + 1) * (self.gains(moment)[1] > 0)
-        return InARow(losses), losses >= self.patience
-
-    def evidence(self, memory: Any) -> Any:
-        losses = memory.statistics.losses
-        return losses, 0 * losses + self.patience
+    promise: Any = None
 
     @property
-    def certificate(self) -> lr.Certificate:
-        return lr.rules.ExactTest(self.problem, self.horizon, fallback=self.fallback).certificate
+    def delta(self) -> float:
+        return 1 / self.horizon
+
+    def watch(self, setting: Any) -> "InARow":
+        return InARow(self.patience)
+
+    def usual_fallback(self, problem: Any) -> lr.PolyaUrn:
+        return lr.PolyaUrn(problem.n_states)
+
+    def certify(self, setting: Any, steps: int | None) -> lr.Certificate:
+        exact = lr.robust.algorithm_1(setting.problem, lr.ExactTest(self.delta, self.horizon), setting.fallback)
+        return self.promise or exact.certificate
 
 
-def broken_laws(rule: lr.rules.Rule, base: lr.Predictor) -> dict[str, str]:
+class InARow:
+    """``Borrowed`` at work: steps in a row in which the fallback's response was better."""
+
+    fresh_level, in_logs, compares = 0.0, False, True
+
+    def __init__(self, patience: int) -> None:
+        self.threshold = float(patience)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"losses": ()}
+
+    def start(self, memory: Any) -> None: ...
+
+    def update(self, memory: Any, step: Any, came: Any, number_N: Any, alarmed: Any) -> Any:
+        gained_N = ((step.mixed_NxA - step.model_NxA) * came.paid_NxA).sum(-1)
+        memory.losses[:] = (memory.losses + 1) * (gained_N > 0)
+        return memory.losses * 1.0
+
+
+def borrowed(horizon: int, patience: int, promise: Any = None) -> lr.robust.Robust:
+    return lr.robustify(MISTAKEN, MATCHING, test=Borrowed(horizon, patience, promise))
+
+
+def broken_laws(safe: lr.robust.Robust) -> dict[str, str]:
     """What the suite says of each law that it finds broken."""
     try:
-        checks.check_rule(rule, base)
+        checks.check_robust(safe)
     except checks.LawBroken as error:
         return {line[1:].split("]")[0]: line for line in str(error).splitlines()}
     return {}
@@ -302,61 +325,37 @@ STAYS = r"promises a regret of at most 0\.\d+ after 100 steps, and on \[.*\] it 
         (1000, {"regret is as promised": STAYS}),
     ],
 )
-def test_a_rule_with_another_s_certificate_is_caught(patience: int, says: dict[str, str]) -> None:
+def test_a_test_with_another_s_certificate_is_caught(patience: int, says: dict[str, str]) -> None:
     """One that leaves too soon, one that does and that an adversary can string along, and one that never leaves."""
-    found = broken_laws(Borrowed(MATCHING, 100, patience=patience), MISTAKEN)
+    found = broken_laws(borrowed(100, patience))
     assert found.keys() == says.keys()
     for law, words in says.items():
         assert re.search(words, found[law])
 
 
-def test_what_strings_a_rule_along_is_not_greedy() -> None:
+def test_what_strings_a_test_along_is_not_greedy() -> None:
     """So a greedy adversary would not have caught it: four losses, and a win."""
-    rule = Borrowed(MATCHING, 100)
-    greedy = lr.adversaries.greedy(lr.robustify(MISTAKEN, MATCHING, 100, rule=rule), MATCHING, 100)
-    assert greedy.regret < rule.certificate.regret_bound
+    safe = borrowed(100, 5)
+    assert lr.adversaries.greedy(safe, MATCHING, 100).regret < safe.certificate.regret_bound
 
 
 @pytest.mark.parametrize("factor", [1, 0.1])
 def test_a_promise_is_tested_exactly_where_all_sequences_can_be_tried(factor: float) -> None:
-    """The least that can be promised of a rule passes; a tenth of it is caught."""
-    rule = Borrowed(MATCHING, 10, patience=3)
-    tokens = lr.adversaries.all_sequences(2, 10)
-    safe = lr.robustify(MISTAKEN, MATCHING, 10, rule=rule)
+    """The least that can be promised passes; a tenth of it is caught."""
+    safe, tokens = borrowed(10, 3), lr.adversaries.all_sequences(2, 10)
     worst = float(lr.external_regret(MATCHING, safe.respond(), tokens)[:, -1].max())
-    likely = 0.0
+    likely, ones = 0.0, tokens.sum(axis=1)
     for p in (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9):
-        base = lr.predictors.Scheduled([[1 - p, p]])
-        times = rule.trip_times(base.predict_sequence(tokens), tokens)
-        ones = tokens.sum(axis=1)
+        times = dataclasses.replace(safe, base=lr.predictors.Scheduled([[1 - p, p]])).alarm_times(tokens)
         likely = max(likely, float((p**ones * (1 - p) ** (10 - ones))[times < 10].sum()))
-    honest = dataclasses.replace(rule.certificate, terms={}, terms_at=None)
-    trial = checks.rule_trial(rule, MISTAKEN, 10, 8, 0, 1e-9)
-    for law, promise in (
-        ("regret is as promised", {"regret_bound": factor * worst, "tv_bound": 1.0}),
-        ("false alarms are as promised", {"regret_bound": 1.0, "tv_bound": factor * likely}),
+    for law, regret_bound, tv_bound in (
+        ("regret is as promised", factor * worst, 1.0),
+        ("false alarms are as promised", 1.0, factor * likely),
     ):
-        made = type("Promises", (Borrowed,), {"certificate": dataclasses.replace(honest, **promise)})
-        tried = trial._replace(rule=made(MATCHING, 10, patience=3))
+        promise = lr.Certificate(regret_bound, tv_bound, "By hand.", "a test of mine", MATCHING, horizon=10)
+        trial = checks.robust_trial(borrowed(10, 3, promise), 10, 8, 0, 1e-9)
         if factor == 1:
-            checks.RULE_LAWS[law](tried)
+            checks.ROBUST_LAWS[law](trial)
         else:
             with pytest.raises(checks.LawBroken, match="its certificate"):
-                checks.RULE_LAWS[law](tried)
-
-
-def test_rules_whose_fallback_acts_are_searched_as_they_are_played() -> None:
-    """As a guard plays them, and not only where there is a predictor to be made of them."""
-    acts = Borrowed(MATCHING, 100, patience=1000, fallback=lr.policies.AdaHedge(MATCHING))
-    with pytest.raises(checks.LawBroken, match=r"promises a regret of at most"):
-        checks.check_rule(acts, MISTAKEN)
-    rule = lr.rules.ExactTest(MATCHING, 30, delta=0.3, fallback=lr.policies.AdaHedge(MATCHING))
-    player = Guarded(MISTAKEN, rule)
-    checks.check_policy(player)
-    test, hedge = lr.ExactTest(0.3, 30), lr.policies.AdaHedge(MATCHING)
-    guard, tokens = lr.Guard(MATCHING, test=test, fallback=hedge, response=lr.QuantalResponse()), [1] * 20
-    played = player.policy_sequence(tokens)
-    for t, token in enumerate(tokens):
-        np.testing.assert_allclose(guard.advise([0.9, 0.1]).policy, played[t], atol=1e-12)
-        guard.observe(token)
-    assert guard.events
+                checks.ROBUST_LAWS[law](trial)

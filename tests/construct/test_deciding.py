@@ -1,7 +1,7 @@
-"""The built model decides as the rule does, wherever the rule itself is not within rounding of its threshold."""
+"""The built model decides as Algorithm 1 does, wherever that is not within rounding of its threshold."""
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,46 +16,46 @@ from lowregret.transformer import Decoder, Size, Transformer
 from ..conftest import sweep
 
 
-@dataclass(frozen=True)
-class Early(lr.rules.RegretGap):
-    """A threshold of one's own, so low that short sequences reach it."""
-
-    def threshold(self, step: Any) -> Any:
-        return 0.3 + 0.1 * step**0.5
+def gap(problem: lr.DecisionProblem, horizon: int | None = 9, **settings: Any) -> Any:
+    return lr.robust.algorithm_1(problem, lr.RegretGap(horizon, **settings))
 
 
-class Braver(lr.rules.RegretGap):
-    """A variance of one's own."""
-
-    variance = 1.0
+def rate(problem: lr.DecisionProblem, horizon: int = 9, alpha: float = 1.5) -> Any:
+    return lr.robust.algorithm_1(problem, lr.RegretRate(horizon, alpha))
 
 
-def some_rules(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
-    return [
-        lr.rules.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
-        Early(problem, horizon),
-        lr.rules.RegretRate(problem, horizon),
-    ]
+def early(problem: lr.DecisionProblem, horizon: int) -> Any:
+    """A threshold so low that short sequences reach it."""
+    test = lr.RegretGap(horizon, alpha=0.001, sharp=True)
+    return lr.robust.algorithm_1(problem, test, response=lr.QuantalResponse(0.1))
 
 
-@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate])
-def test_all_binary_strings(rule: Any) -> None:
+def robust(base: lr.Predictor, setting: Any) -> lr.robust.Robust:
+    return lr.robust.Robust(base, setting, setting.problem)
+
+
+def some_settings(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
+    return [gap(problem, horizon, alpha=0.02, span_aware=True), early(problem, horizon), rate(problem, horizon)]
+
+
+@pytest.mark.parametrize("make", [early, lambda problem, length: rate(problem, length, 0.9)], ids=["gap", "rate"])
+def test_all_binary_strings(make: Callable[..., Any]) -> None:
     base, found = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), []
     for length in range(1, 13):
-        made = rule(lr.matching(), length, alpha=0.9)
-        found.append(agreement(build(base, made), made, every_string(2, length)))
+        setting = make(lr.matching(), length)
+        found.append(agreement(build(base, setting), setting, every_string(2, length)))
     assert sum(one.positions for one in found) == sum(n * 2**n for n in range(1, 13))
     assert all((one.undecided, one.differ) == (0, 0) for one in found)
     assert max(one.apart for one in found) < 1e-6
     assert all(0 < one.switched < 1 for one in found[6:])
 
 
-@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate])
-def test_all_strings_of_three_states(rule: Any) -> None:
+@pytest.mark.parametrize("make", [early, rate], ids=["gap", "rate"])
+def test_all_strings_of_three_states(make: Callable[..., Any]) -> None:
     base = lr.Markov([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.4, 0.4, 0.2]], 1)
     for length in range(1, 9):
-        made = rule(lr.rock_paper_scissors(), length, alpha=1.5)
-        found = agreement(build(base, made), made, every_string(3, length))
+        setting = make(lr.rock_paper_scissors(), length)
+        found = agreement(build(base, setting), setting, every_string(3, length))
         assert (found.undecided, found.differ) == (0, 0)
         assert found.apart < 1e-6
     assert 0 < found.switched < 1
@@ -67,32 +67,28 @@ FEW = {torch.float64: 0.0, torch.float32: 0.02}
 
 
 def agreement_around_alarms(
-    model: Constructed, base: lr.Predictor, rule: Any, tokens: np.ndarray, whole: int = 8
+    model: Constructed, base: lr.Predictor, setting: Any, tokens: np.ndarray, whole: int = 8
 ) -> Agreement:
-    """``agreement`` on sequences that end some time after the rule's alarm.
+    """``agreement`` on sequences that end some time after the alarm.
 
     Attention costs the square of the length. A sequence without an alarm is read to its end, and so are ``whole``
     others: there the alarm must last. The rest goes on for as long as it took to sound it, at most for 128 steps more.
     """
     n, horizon = tokens.shape
-    times = np.minimum(alarm_times(base, rule, tokens), horizon)
+    times = np.minimum(robust(base, setting).alarm_times(tokens), horizon)
     lengths = np.clip(64 * -(-(times + np.minimum(times, 128)) // 64), 64, horizon)
     lengths[:: n // whole] = horizon
     groups = [lengths == length for length in np.unique(lengths)]
-    found = [agreement(model, rule, tokens[group, : lengths[group][0]]) for group in groups]
+    found = [agreement(model, setting, tokens[group, : lengths[group][0]]) for group in groups]
     assert sum(one.positions for one in found) == lengths.sum()
     switched = sum(one.switched * group.sum() for one, group in zip(found, groups, strict=True)) / n
     positions, undecided, differ, apart, _ = zip(*found, strict=True)
     return Agreement(sum(positions), sum(undecided), sum(differ), max(apart), switched)
 
 
-def alarm_times(base: lr.Predictor, rule: Any, tokens: np.ndarray) -> np.ndarray:
-    return rule.trip_times(base.predict_sequence(tokens), tokens)
-
-
-def with_some_quiet(base: lr.Predictor, rule: Any, tokens: np.ndarray, quiet: int) -> np.ndarray:
+def with_some_quiet(base: lr.Predictor, setting: Any, tokens: np.ndarray, quiet: int) -> np.ndarray:
     """The sequences with an alarm, from the latest to the first, and some without one."""
-    times = alarm_times(base, rule, tokens)
+    times = robust(base, setting).alarm_times(tokens)
     latest_first = np.argsort(-times, kind="stable")
     n_quiet = int((times > tokens.shape[-1]).sum())
     return tokens[np.concatenate([latest_first[: min(quiet, n_quiet)], latest_first[n_quiet:]])]
@@ -111,14 +107,14 @@ def with_some_quiet(base: lr.Predictor, rule: Any, tokens: np.ndarray, quiet: in
 def test_the_eight_sources(which: int, dtype: torch.dtype, horizon: int, n: int) -> None:
     sources = paper_sources(horizon)
     tokens = np.concatenate([lr.sample(source, horizon, n // 8, seed=3) for source in sources.values()])
-    rule = some_rules(lr.matching(), horizon)[which]
-    model = build(sources["b"], rule, dtype=dtype)
+    setting = some_settings(lr.matching(), horizon)[which]
+    model = build(sources["b"], setting, dtype=dtype)
     if dtype == torch.float64:
-        some = with_some_quiet(sources["b"], rule, tokens, 8)
-        found = agreement_around_alarms(model, sources["b"], rule, some)
+        some = with_some_quiet(sources["b"], setting, tokens, 8)
+        found = agreement_around_alarms(model, sources["b"], setting, some)
     else:
-        found = agreement(model, rule, tokens)
-    print(f"{type(rule).__name__}, {dtype}: {found}")
+        found = agreement(model, setting, tokens)
+    print(f"{setting.test}, {dtype}: {found}")
     assert found.differ == 0
     assert found.undecided <= FEW[dtype] * found.positions
     assert 0 < found.switched < 1
@@ -132,12 +128,11 @@ def test_larger_problems(which: str, dtype: torch.dtype, horizon: int) -> None:
     rng = np.random.default_rng(5)
     problem = lr.rock_paper_scissors() if which != "4 x 5" else lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))
     base, tokens = markov_and_others(problem.n_states, horizon, 256, rng)
-    gap, _, rate = some_rules(problem, horizon)
-    for rule in (gap, rate):
-        some = with_some_quiet(base, rule, tokens, 32)
-        assert np.sort(alarm_times(base, rule, some))[-33] > horizon * 0.49  # late alarms are among them
-        found = agreement_around_alarms(build(base, rule, dtype=dtype), base, rule, some, whole=4)
-        print(f"{which}, {type(rule).__name__}, {dtype}: {found}")
+    for setting in some_settings(problem, horizon)[::2]:
+        some = with_some_quiet(base, setting, tokens, 32)
+        assert np.sort(robust(base, setting).alarm_times(some))[-33] > horizon * 0.49  # late alarms are among them
+        found = agreement_around_alarms(build(base, setting, dtype=dtype), base, setting, some, whole=4)
+        print(f"{which}, {setting.test}, {dtype}: {found}")
         assert found.differ == 0
         assert found.undecided <= FEW[dtype] * found.positions
         assert 0 < found.switched < 1
@@ -149,8 +144,8 @@ def test_unequal_and_pointless_problems(utility: list[list[float]], dtype: torch
     rng, horizon, problem = np.random.default_rng(5), 256, lr.DecisionProblem(utility)
     base, tokens = markov_and_others(problem.n_states, horizon, 16, rng)
     switched = []
-    for rule in some_rules(problem, horizon):
-        found = agreement(build(base, rule, dtype=dtype), rule, tokens)
+    for setting in some_settings(problem, horizon):
+        found = agreement(build(base, setting, dtype=dtype), setting, tokens)
         assert found.differ == 0
         assert found.undecided <= FEW[dtype] * found.positions
         switched.append(found.switched)
@@ -165,32 +160,6 @@ def markov_and_others(S: int, horizon: int, n: int, rng: np.random.Generator) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_thresholds_without_end(dtype: torch.dtype) -> None:
-    @dataclass(frozen=True)
-    class Bounded(lr.rules.RegretGap):
-        level: float = 0.0
-
-        def threshold(self, step: Any) -> Any:
-            return np.where(step < 4, np.inf, self.level)
-
-    base, tokens = lr.predictors.Scheduled([[0.8, 0.2]]), every_string(2, 8)
-    for level in (0.9, np.inf, -np.inf, 1e300, -1e300):
-        rule = Bounded(lr.matching(), 8, level=level)
-        robust = lr.robust.Robust(base, rule).predict_sequence(tokens)
-        np.testing.assert_allclose(build(base, rule, dtype=dtype).predict_sequence(tokens), robust, atol=1e-6)
-    with pytest.raises(ValueError, match="threshold that is a number: that of Bounded at 4 is NaN"):
-        build(base, Bounded(lr.matching(), 8, level=np.nan))
-
-
-def test_a_threshold_of_ones_own_promises_nothing() -> None:
-    built = build(lr.PolyaUrn(2), Early(lr.matching(), 12)).module.about
-    assert (built["regret_bound"], built["tv_bound"]) == (1.0, 1.0)
-    proved = lr.rules.RegretGap(lr.matching(), 4096)
-    built, promise = build(lr.PolyaUrn(2), proved).module.about, proved.certificate
-    assert (built["regret_bound"], built["tv_bound"]) == (promise.regret_bound, promise.tv_bound)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("span", [1e-6, 1e-3])
 def test_how_little_is_at_stake_does_not_matter(span: float, dtype: torch.dtype) -> None:
     """The same problem in other units and on another level gives the same model."""
@@ -198,13 +167,13 @@ def test_how_little_is_at_stake_does_not_matter(span: float, dtype: torch.dtype)
     tiny = lr.DecisionProblem(0.9 * (1 - span) + span * whole.utility)
     base = lr.predictors.Scheduled([[0.6, 0.4]])
     tokens = np.concatenate([lr.sample(m, T, 16, seed=1) for m in (base, lr.PolyaUrn(2))])
-    rule = lr.rules.RegretRate(tiny, T, temperature=span * T**-0.5, alpha=1.5 * span)
-    found = agreement(build(base, rule, dtype=dtype), rule, tokens)
+    test, response = lr.RegretRate(T, alpha=1.5 * span), lr.QuantalResponse(span * T**-0.5)
+    setting = lr.robust.algorithm_1(tiny, test, response=response)
+    found = agreement(build(base, setting, dtype=dtype), setting, tokens)
     assert found.differ == 0
     assert found.undecided <= 0.1 * found.positions
     assert 0 < found.switched < 1
-    large = lr.rules.RegretRate(whole, T, alpha=1.5)
-    laws = [build(base, one, dtype=dtype).predict_sequence(tokens) for one in (rule, large)]
+    laws = [build(base, one, dtype=dtype).predict_sequence(tokens) for one in (setting, rate(whole, T))]
     assert (np.abs(laws[0] - laws[1]).max(axis=(1, 2)) > 1e-3).mean() < 0.05  # units round otherwise
 
 
@@ -216,8 +185,8 @@ def test_the_urn_may_have_any_prior() -> None:
     base, horizon = lr.predictors.Scheduled([[0.7, 0.3]]), 64
     tokens = lr.sample(lr.predictors.Scheduled([[0.1, 0.9]]), horizon, 8, seed=0)
     for prior in (1e-3, 0.5, 20.0):
-        rule = lr.rules.RegretRate(lr.matching(), horizon, fallback=lr.PolyaUrn(2, prior))
-        assert agreement(build(base, rule), rule, tokens).differ == 0
+        setting = lr.robust.algorithm_1(lr.matching(), lr.RegretRate(horizon), lr.PolyaUrn(2, prior))
+        assert agreement(build(base, setting), setting, tokens).differ == 0
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -225,24 +194,24 @@ def test_on_a_decoder_that_gives_logits(fused: bool) -> None:
     decoder = Decoder(3, size=Size(context=64, width=24, heads=3, layers=2, inner=48), seed=4)
     problem = lr.rock_paper_scissors()
     tokens = np.concatenate([np.full((1, 64), s) for s in range(3)] + [lr.sample(lr.PolyaUrn(3), 64, 8, seed=0)])
-    for rule in (Early(problem, 64), lr.rules.RegretRate(problem, 64)):
-        model = build(Transformer(decoder), rule, fused=fused)
-        found = agreement(model, rule, tokens)
+    for setting in (early(problem, 64), rate(problem, 64)):
+        model = build(Transformer(decoder), setting, fused=fused)
+        found = agreement(model, setting, tokens)
         assert found.differ == 0
         assert found.switched > 0
         assert model.sizes.layers == 5
 
 
 def test_any_torch_module_will_do() -> None:
-    rule = Early(lr.matching(), 12)
+    setting = early(lr.matching(), 12)
     tokens = every_string(2, 12)[::7]
-    model = build(Counting(), rule, gives="logits")  # the rule's problem says how many states
+    model = build(Counting(), setting, gives="logits")  # the problem says how many states
     laws = torch.softmax(Counting()(torch.as_tensor(tokens)), dim=-1).numpy()
     recorded = lr.FromFunction(lambda h: [1, np.exp(0.25 - 0.5 * h.sum())] / (1 + np.exp(0.25 - 0.5 * h.sum())), 2)
     np.testing.assert_allclose(recorded.predict_sequence(tokens), laws, atol=1e-12)
-    robust = lr.robust.Robust(recorded, rule).predict_sequence(tokens)
-    assert np.abs(model.predict_sequence(tokens) - robust).max() < 1e-6
-    found = agreement(model, rule, tokens)
+    expected = robust(recorded, setting).predict_sequence(tokens)
+    assert np.abs(model.predict_sequence(tokens) - expected).max() < 1e-6
+    found = agreement(model, setting, tokens)
     assert (found.undecided, found.differ, 0 < found.switched < 1) == (0, 0, True)
 
 
@@ -256,17 +225,17 @@ class Counting(torch.nn.Module):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_it_obeys_the_laws_of_predictors(fused: bool) -> None:
-    base, rule = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), Early(lr.matching(), 16)
-    assert lr.checks.check_predictor(build(base, rule, fused=fused), horizon=16) is not None
-    counting = build(Counting(), rule, gives="logits", n_states=2, fused=fused)
+    base, setting = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), early(lr.matching(), 16)
+    assert lr.checks.check_predictor(build(base, setting, fused=fused), horizon=16) is not None
+    counting = build(Counting(), setting, gives="logits", n_states=2, fused=fused)
     assert lr.checks.check_predictor(counting, horizon=16) is not None
     decoder = Decoder(2, size=Size(context=16, width=16, heads=2, layers=1, inner=16))
-    assert lr.checks.check_predictor(build(decoder, rule, fused=fused), horizon=16, tolerance=1e-5) is not None
+    assert lr.checks.check_predictor(build(decoder, setting, fused=fused), horizon=16, tolerance=1e-5) is not None
 
 
 def test_sizes_grow_as_the_docs_say() -> None:
     def sizes(problem: lr.DecisionProblem, horizon: int) -> Any:
-        return build(lr.PolyaUrn(problem.n_states), lr.rules.RegretGap(problem, horizon)).sizes
+        return build(lr.PolyaUrn(problem.n_states), gap(problem, horizon)).sizes
 
     small, long = sizes(lr.matching(), 64), sizes(lr.matching(), 4096)
     assert (small.layers, small.heads, small.hidden) == (long.layers, long.heads, long.hidden) == (3, 5, 8)
@@ -277,55 +246,55 @@ def test_sizes_grow_as_the_docs_say() -> None:
         assert many.width == sizes(lr.matching(3), 64).width + 9 * (n - 3)
 
 
+class Lazy(lr.engine.Response):
+    """One that no layers are known for."""
+
+    def temperature_for(self, rounds: int | None) -> float:
+        return 1.0
+
+    def plays(self, xp: Any, worth_NxA: Any, best_N: Any, temperature: Any) -> Any:
+        return worth_NxA * 0 + 1 / worth_NxA.shape[-1]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: build(Decoder(2, size="quick"), gap(lr.matching(), 257)), "context of 256 tokens, got 257"),
+        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(9)), "setting must be .*algorithm_1"),
+        (lambda: build(lr.PolyaUrn(2), lr.robust.algorithm_1(None, lr.VRegret(64))), "VRegret has no compiled form"),
+        (lambda: build(lr.PolyaUrn(3), gap(lr.matching())), "PolyaUrn predicts 3, the setting's problem has 2"),
+        (lambda: build(lr.PolyaUrn(2), gap(lr.matching(), None, delta=0.1)), "must have a known horizon"),
         (
-            lambda: build(Decoder(2, size="quick"), lr.rules.RegretGap(lr.matching(), 257)),
-            "context of 256 tokens, got 257",
-        ),
-        (lambda: build(lr.PolyaUrn(2), lr.rules.VRegret(64)), "VRegret has no compiled form"),
-        (
-            lambda: build(lr.PolyaUrn(2), Braver(lr.matching(), 8)),
-            "Braver has variance of its own, and no",
-        ),
-        (
-            lambda: build(lr.PolyaUrn(3), lr.rules.RegretGap(lr.matching(), 64)),
-            "PolyaUrn predicts 3, the rule's problem has 2",
-        ),
-        (
-            lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), None, delta=0.1)),
-            "must have a known horizon",
+            lambda: build(
+                lr.PolyaUrn(2),
+                lr.robust.algorithm_1(lr.matching(), lr.RegretGap(9), lr.predictors.Scheduled([[0.5, 0.5]])),
+            ),
+            "fallback must be a PolyaUrn, the only one built: got Scheduled",
         ),
         (
             lambda: build(
-                lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 9, fallback=lr.predictors.Scheduled([[0.5, 0.5]]))
+                lr.PolyaUrn(2),
+                lr.engine.Setting(lr.matching(), lr.Actions(), lr.RegretGap(9), lr.PolyaUrn(2), Lazy()),
             ),
-            "must fall back on a PolyaUrn, the only one built: got Scheduled",
+            "response must be a QuantalResponse: Lazy has no compiled form",
         ),
-        (lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 9), dtype=torch.float16), "dtype must be"),
-        (lambda: build(torch.nn.Linear(2, 2), lr.rules.RegretGap(lr.matching(), 9)), "gives must be one of"),
+        (lambda: build(lr.PolyaUrn(2), gap(lr.matching()), dtype=torch.float16), "dtype must be"),
+        (lambda: build(torch.nn.Linear(2, 2), gap(lr.matching())), "gives must be one of"),
         (
-            lambda: build(Counting(), lr.rules.RegretGap(lr.matching(), 9), gives="logits", n_states=3),
-            "Counting predicts 3, the rule's problem has 2",
+            lambda: build(Counting(), gap(lr.matching()), gives="logits", n_states=3),
+            "Counting predicts 3, the setting's problem has 2",
         ),
         (
-            lambda: build(Decoder(2, "quick"), lr.rules.RegretGap(lr.matching(), 9), n_states=3),
+            lambda: build(Decoder(2, "quick"), gap(lr.matching()), n_states=3),
             "n_states must be what Decoder says, 2, or None, got 3",
         ),
         (
-            lambda: build(torch.nn.Embedding(1, 2), lr.rules.RegretGap(lr.matching(), 9), gives="logits"),
+            lambda: build(torch.nn.Embedding(1, 2), gap(lr.matching()), gives="logits"),
             "Embedding fails on tokens .* is there a row of its embedding for it",
         ),
-        (lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 9), gives="odds"), "got 'odds'"),
-        (
-            lambda: build("model", lr.rules.RegretGap(lr.matching(), 9)),
-            "base must be a Predictor or a torch module, got str",
-        ),
-        (
-            lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 4)).predict_sequence([0] * 5),
-            "at most 4 long",
-        ),
+        (lambda: build(lr.PolyaUrn(2), gap(lr.matching()), gives="odds"), "got 'odds'"),
+        (lambda: build("model", gap(lr.matching())), "base must be a Predictor or a torch module, got str"),
+        (lambda: build(lr.PolyaUrn(2), gap(lr.matching(), 4)).predict_sequence([0] * 5), "at most 4 long"),
     ],
 )
 def test_what_is_refused(make: Any, message: str) -> None:
@@ -334,7 +303,7 @@ def test_what_is_refused(make: Any, message: str) -> None:
 
 
 def test_past_the_horizon() -> None:
-    model = build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 2))
+    model = build(lr.PolyaUrn(2), gap(lr.matching(), 2))
     memory = model.update(model.update(model.start(like=np.zeros(1)), 0), 1)
     assert model.predict(memory).tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="horizon of 2 steps is over"):
@@ -345,42 +314,30 @@ def test_past_the_horizon() -> None:
 
 
 def test_agreement_sees_what_is_wrong() -> None:
-    base, rule, other = (
-        lr.predictors.Scheduled([[0.8, 0.2]]),
-        Early(lr.matching(), 12),
-        lr.rules.RegretRate(lr.matching(), 12),
-    )
+    base, setting, other = lr.predictors.Scheduled([[0.8, 0.2]]), early(lr.matching(), 12), rate(lr.matching(), 12)
     tokens, model = every_string(2, 12), build(base, other)
-    robust, mine = (lr.robust.Robust(base, one).predict_sequence(tokens) for one in (other, rule))
-    model.module.about = build(base, rule).module.about  # it claims to be another
-    found, apart = agreement(model, rule, tokens), np.abs(robust - mine).max(axis=-1)
+    theirs, mine = (robust(base, one).predict_sequence(tokens) for one in (other, setting))
+    model.module.about = build(base, setting).module.about  # it claims to be another
+    found, apart = agreement(model, setting, tokens), np.abs(theirs - mine).max(axis=-1)
     assert (found.differ, found.undecided) == ((apart > 1e-6).sum(), 0)
     assert found.apart == apart.max()
     model.module.layers[-1].outer_DxF[:] = np.nan
-    found = agreement(model, rule, tokens)
+    found = agreement(model, setting, tokens)
     assert (found.differ, bool(np.isnan(found.apart))) == (tokens.size, True)
-    with pytest.raises(ValueError, match="built for: rule is 'Early', the model's is 'RegretRate'"):
-        agreement(build(base, other), rule, tokens)
+    with pytest.raises(ValueError, match="built for: rule is 'RegretGap', the model's is 'RegretRate'"):
+        agreement(build(base, other), setting, tokens)
     with pytest.raises(ValueError, match="horizon is 13"):
-        agreement(build(base, other), lr.rules.RegretRate(lr.matching(), 13, temperature=other.temperature), tokens)
-    with pytest.raises(ValueError, match="built for: rule is 'VRegret'"):
-        agreement(build(base, other), lr.rules.VRegret(12), tokens)
+        agreement(build(base, other), rate(lr.matching(), 13), tokens)
+    with pytest.raises(ValueError, match="VRegret has no compiled form"):
+        agreement(build(base, other), lr.robust.algorithm_1(None, lr.VRegret(12)), tokens)
 
 
 def test_agreement_leaves_the_band_out() -> None:
-    @dataclass(frozen=True)
-    class Touched(lr.rules.RegretGap):
-        """A threshold that 1, 1, 1 reaches to within a hair."""
-
-        def threshold(self, step: Any) -> Any:
-            return np.where(step == 3, touched, 100.0)
-
-    base, ones, touched = lr.predictors.Scheduled([[0.8, 0.2]]), np.ones((1, 8), dtype=int), 0.0
-    plain = Early(lr.matching(), 8)
-    gap = float(plain.gains(plain.moments(base.predict_sequence(ones), ones))[1].cumsum(axis=-1)[0, 2])
+    """A threshold that 1, 1, 1 reaches to within a hair; after that the model is right again."""
+    base, tokens = lr.predictors.Scheduled([[0.8, 0.2]]), np.array([[1, 1, 1, 0, 0, 0, 0, 0]])
+    regret = lr.external_regret(lr.matching(), lr.policies.Respond(base, lr.matching(), 8**-0.5), tokens)[0, 2]
     for distance, undecided in ((1e-10, 5), (-1e-10, 5), (1e-8, 0), (-1e-8, 0)):
-        touched = gap + distance * 3
-        rule = Touched(lr.matching(), 8)
-        found = agreement(build(base, rule), rule, ones)
+        setting = rate(lr.matching(), 8, (regret + distance) * 3**0.5)
+        found = agreement(build(base, setting), setting, tokens)
         assert (found.undecided, found.differ) == (undecided, 0)  # laws of steps 4 to 8
-    assert agreement(build(base, rule, dtype=torch.float32), rule, ones).undecided == 5
+    assert agreement(build(base, setting, dtype=torch.float32), setting, tokens).undecided == 5

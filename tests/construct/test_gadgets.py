@@ -145,10 +145,10 @@ def modules() -> list[Appended]:
 
     decoder = Decoder(3, size=(32, 16, 2, 1, 16))
     return [
-        build(base, rule).module
+        build(base, lr.robust.algorithm_1(problem, test)).module
         for base in (lr.PolyaUrn(3), decoder)
         for problem in (wide, lr.DecisionProblem(wide.utility[:2]))
-        for rule in (lr.rules.RegretGap(problem, 32), lr.rules.RegretRate(problem, 32))
+        for test in (lr.RegretGap(32), lr.RegretRate(32))
     ]
 
 

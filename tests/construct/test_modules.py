@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import lowregret as lr
 from lowregret.construct import Constructed, build
 
-from .test_deciding import Early
+from .test_deciding import early, gap, rate, robust
 
 
 class Recurrent(nn.Module):
@@ -41,23 +41,23 @@ def test_masks_and_offsets_of_logits(mask: float, offset: float, dtype: torch.dt
     law = torch.softmax(given, dim=-1).numpy()
     base, problem = lr.predictors.Scheduled([law]), lr.rock_paper_scissors()
     tokens = np.concatenate([lr.sample(base, 64, 16, seed=0), lr.sample(lr.PolyaUrn(3), 64, 4, seed=0)])
-    for rule in (Early(problem, 64), lr.rules.RegretRate(problem, 64)):
-        model = build(Fixed(), rule, gives="logits", dtype=dtype)
-        robust = lr.robust.Robust(base, rule).predict_sequence(tokens)
-        off = np.abs(model.predict_sequence(tokens) - robust).max(axis=-1) > 1e-5
+    for setting in (early(problem, 64), rate(problem, 64)):
+        model = build(Fixed(), setting, gives="logits", dtype=dtype)
+        expected = robust(base, setting).predict_sequence(tokens)
+        off = np.abs(model.predict_sequence(tokens) - expected).max(axis=-1) > 1e-5
         assert off.mean() < (0.01 if dtype == torch.float32 else 1e-9)  # in float32 a switch may be a step late
         streamed = lr.predictors.unroll(model, tokens[-2:])
         np.testing.assert_allclose(streamed, model.predict_sequence(tokens[-2:]), atol=1e-5)
 
 
 def test_what_is_made_of_a_module() -> None:
-    rule = lr.rules.RegretGap(lr.rock_paper_scissors(), 16)
-    model, tokens = build(Shifted(Recurrent(4), 3), rule, gives="logits"), lr.sample(lr.PolyaUrn(3), 16, 8, seed=0)
+    setting = gap(lr.rock_paper_scissors(), 16)
+    model, tokens = build(Shifted(Recurrent(4), 3), setting, gives="logits"), lr.sample(lr.PolyaUrn(3), 16, 8, seed=0)
     assert repr(model).startswith("<RegretGap in 5 layers on Shifted, 16 steps: regret <= ")
     assert f"TV <= {1 / 16:.3g}>" in repr(model)
     laws = model.predict_sequence(tokens)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_sequence(tokens), laws)
-    played, expected = model.respond().policy_sequence(tokens), rule.problem.quantal_response(laws, 1 / 4)
+    played, expected = model.respond().policy_sequence(tokens), setting.problem.quantal_response(laws, 1 / 4)
     np.testing.assert_allclose(played, expected, atol=1e-12)
 
 
@@ -84,7 +84,7 @@ class Given(nn.Module):
 
 
 def built(base: nn.Module, gives: str = "logits", n_states: int = 2) -> Constructed:
-    return build(base, Early(lr.matching(n_states), 16), gives=gives, n_states=n_states)
+    return build(base, early(lr.matching(n_states), 16), gives=gives, n_states=n_states)
 
 
 @pytest.mark.parametrize("n_states", [2, 3])
@@ -97,11 +97,11 @@ def test_a_language_model_behind_bos(n_states: int) -> None:
         logits = module.model(torch.tensor([[n_states, *history.tolist()]]))[0, -1, :n_states]
         return torch.softmax(logits.double(), dim=-1).detach().numpy()
 
-    robust = lr.robust.Robust(lr.FromFunction(law, n_states), Early(lr.matching(n_states), 16))
+    algorithm = robust(lr.FromFunction(law, n_states), early(lr.matching(n_states), 16))
     tokens = np.stack([np.full(16, state) for state in range(n_states)])
     laws = model.predict_sequence(tokens)
-    np.testing.assert_allclose(laws, robust.predict_sequence(tokens), atol=1e-5)
-    assert np.abs(laws - robust.base.predict_sequence(tokens)).max() > 0.1  # it switches
+    np.testing.assert_allclose(laws, algorithm.predict_sequence(tokens), atol=1e-5)
+    assert np.abs(laws - algorithm.base.predict_sequence(tokens)).max() > 0.1  # it switches
 
 
 def test_dropout_is_off_for_the_time_of_the_call() -> None:
@@ -150,7 +150,7 @@ def test_rounding_is_not_looking_ahead_and_little_is() -> None:
 def test_no_more_tokens_are_tried_than_the_horizon_has() -> None:
     table_TxS = torch.zeros(4, 2)
     base = Given(lambda tokens: table_TxS[torch.arange(tokens.shape[1])].expand(len(tokens), -1, -1))
-    assert build(base, Early(lr.matching(), 4), gives="logits", n_states=2).horizon == 4
+    assert build(base, early(lr.matching(), 4), gives="logits", n_states=2).horizon == 4
 
 
 def of_width(n: int) -> nn.Module:

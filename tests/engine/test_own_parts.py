@@ -130,7 +130,7 @@ class OwnTest:
     def watch(self, setting: Any) -> Any:
         return lr.ExactTest(self.delta).watch(setting)
 
-    def usual_fallback(self) -> lr.Recovery:
+    def usual_fallback(self, problem: Any) -> lr.Recovery:
         return lr.Recovery()
 
 
@@ -139,3 +139,66 @@ def test_a_test_promises_nothing_unless_it_was_proved() -> None:
     assert found.switches
     given = lr.Guard(COIN, test=OwnTest()).certificate
     assert (given.at(60).regret_bound, given.tv_bound) == (COIN.span, 1.0)
+
+
+class EarlyGap:
+    """Theorem 3.1's test with another threshold: its certificate is not this one's."""
+
+    delta, horizon = 0.1, 60
+
+    def watch(self, setting: Any) -> Any:
+        watch = lr.RegretGap(self.horizon, span_aware=True).watch(setting)
+        watch.threshold = -2.0  # two below that of the theorem
+        return watch
+
+    def usual_fallback(self, problem: Any) -> lr.PolyaUrn:
+        return lr.PolyaUrn(problem.n_states)
+
+
+class Modest(EarlyGap):
+    def certify(self, setting: Any, steps: int | None) -> None:
+        return None
+
+
+class Proved(EarlyGap):
+    """Somebody proved something of it."""
+
+    def certify(self, setting: Any, steps: int | None) -> lr.Certificate:
+        return lr.robust.algorithm_1(COIN, lr.ExactTest(0.3, self.horizon)).certificate
+
+
+def ways(test: Any) -> list[Any]:
+    """A robust predictor and a guard with this test."""
+    base = lr.predictors.Scheduled([[0.9, 0.1]])
+    return [lr.robustify(base, COIN, test=test), lr.Guard(COIN, test=test, response=lr.QuantalResponse())]
+
+
+@pytest.mark.parametrize("test", [EarlyGap(), Modest()])
+def test_what_is_made_of_a_proved_test_inherits_no_promise(test: Any) -> None:
+    safe, guard = ways(test)
+    own, alarm = (one.alarm_times([1] * 60) for one in (ways(lr.RegretGap(60, span_aware=True))[0], safe))
+    assert alarm < own  # it is another test
+    for step in range(int(alarm)):
+        assert not guard.switched, step
+        guard.advise([0.9, 0.1])
+        guard.observe(1)
+    assert guard.switched
+    for given in (safe.certificate, guard.certificate):
+        assert (given.regret_bound, given.tv_bound) == (COIN.span, 1.0)
+        assert "nothing was proved" in str(given)
+
+
+def test_what_it_says_itself_is_passed_on() -> None:
+    wanted = Proved().certify(None, 60)
+    assert wanted.regret_bound < COIN.span
+    for made in ways(Proved()):
+        given = made.certificate
+        assert (given.regret_bound, given.tv_bound, given.terms) == (wanted.regret_bound, 0.3, wanted.terms)
+        assert given.at(30).regret_bound == wanted.at(30).regret_bound
+        assert given.statement == wanted.statement
+
+
+@pytest.mark.parametrize("test", [lr.RegretGap, lr.RegretRate, lr.VRegret, lr.ExactTest, lr.NoTest])
+def test_a_test_with_a_proof_cannot_be_inherited_from(test: type) -> None:
+    """For type checkers: what is changed would keep the promise."""
+    assert test.__final__

@@ -165,6 +165,13 @@ def regret_of(guard: lr.Guard, lead_P: np.ndarray) -> np.ndarray:
     return found
 
 
+def speaks_of_intervals(given: lr.Certificate) -> bool:
+    try:
+        return given.interval(1, 1) >= 0
+    except ValueError:
+        return False
+
+
 def shares(match: Match, ends: list[int]) -> dict[str, float]:
     """The largest share of each promise that was used; none may be more than all of it."""
     guard, span, found = match.guard, match.guard.setting.payoff_range.span, dict[str, float]()
@@ -188,7 +195,7 @@ def shares(match: Match, ends: list[int]) -> dict[str, float]:
         entered("regret", regret_NxT[:, end].max(), end * then.regret_bound, end)
         if then.against_model is not None:
             entered("model", lead_NxTxP[:, end, -1].max(), end * then.against_model, end)
-    if given.between is not None:
+    if speaks_of_intervals(given):
         for start, end in itertools.combinations_with_replacement(ends, 2):
             quiet_N = (match.alarm_N == 0) | (match.alarm_N > end)
             if quiet_N.any():

@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save(Decoder(2, SIZE, seed=2), tmp_path / "m.safetensors")
     save(Decoder(2, SIZE, seed=3), tmp_path / "n.safetensors")
     construct.save(
-        construct.build(load(tmp_path / "m.safetensors"), lr.rules.RegretGap(lr.matching(), 8)),
+        construct.build(load(tmp_path / "m.safetensors"), lr.robust.algorithm_1(lr.matching(), lr.RegretGap(8))),
         tmp_path / "b.safetensors",
     )
     monkeypatch.chdir(tmp_path)

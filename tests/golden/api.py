@@ -55,7 +55,7 @@ def fallback_of(case: dict[str, Any], problem: Any) -> Any:
         return lr.UseReference(kind["reference"])
     if isinstance(kind, dict):
         safe = {} if "safe" not in kind else {"safe": fallback_of({**case, "fallback": kind["safe"]}, problem)}
-        return lr.policies.Recovery(**{**kind["recovery"], **safe})
+        return lr.Recovery(**{**kind["recovery"], **safe})
     return None
 
 
@@ -198,30 +198,31 @@ def base_of(case: dict[str, Any]) -> Any:
     return lr.Markov(np.array(said["markov"]), window=said["window"])
 
 
-def rule_of(case: dict[str, Any], problem: Any) -> Any:
-    said, T = dict(case["rule"]), case["horizon"]
-    kind = said.pop("kind")
-    if kind == "VRegret":
-        return lr.rules.VRegret(T, **said)
+def test_of(case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The test of a predictor, and what else ``robustify`` is given."""
+    said, T, more = dict(case["rule"]), case["horizon"], {}
+    kind, problem = said.pop("kind"), None if case["rule"]["kind"] == "VRegret" else problem_of(case)
     if "fallback" in said:
-        said["fallback"] = fallback_of({**case, "fallback": said["fallback"]}, problem)
-    return {"RegretGap": lr.rules.RegretGap, "RegretRate": lr.rules.RegretRate, "ExactTest": lr.rules.ExactTest}[kind](
-        problem, T, **said
-    )
+        more["fallback"] = fallback_of({**case, "fallback": said.pop("fallback")}, problem)
+    if "temperature" in said:
+        more["response"] = lr.QuantalResponse(said.pop("temperature"))
+    if kind == "ExactTest":
+        return lr.ExactTest(said.pop("delta", 1 / max(T or 2, 2)), T), more
+    return getattr(lr, kind)(T, **said), more
 
 
 def predictor_of(case: dict[str, Any]) -> Any:
     if case["kind"] == "average restart":
-        problem = problem_of(case)
-        rule = {} if "rule" not in case else {"rule": rule_of({**case, "horizon": case["extra window"]}, problem)}
-        base, windows = base_of(case), (case["base"]["window"], case["extra window"])
-        return lr.AverageRestart(base, problem, *windows, horizon=case["horizon"], **rule)
-    if case["rule"]["kind"] == "VRegret":
-        return lr.robustify(base_of(case), None, case["horizon"], rule=rule_of(case, None))
-    problem = problem_of(case)
+        base, windows, more = base_of(case), (case["base"]["window"], case["extra window"]), {}
+        if "rule" in case:
+            more["test"], others = test_of({**case, "horizon": case["extra window"]})
+            more |= others
+        return lr.AverageRestart(base, problem_of(case), *windows, horizon=case["horizon"], **more)
     if case["rule"]["kind"] == "default":
-        return lr.robustify(base_of(case), problem, case["horizon"])
-    return lr.robustify(base_of(case), problem, case["horizon"], rule=rule_of(case, problem))
+        return lr.robustify(base_of(case), problem_of(case), case["horizon"])
+    test, more = test_of(case)
+    problem = None if case["rule"]["kind"] == "VRegret" else problem_of(case)
+    return lr.robustify(base_of(case), problem, test=test, **more)
 
 
 def predicted(case: dict[str, Any], tokens_NxT: np.ndarray) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def predicted(case: dict[str, Any], tokens_NxT: np.ndarray) -> dict[str, Any]:
     laws = safe.predict_sequence(tokens_NxT) if not single or problem.n_actions == 2 else None
     return {
         "laws": np.zeros((0, 1, 1)) if laws is None else np.asarray(laws),
-        "alarm": np.zeros(len(tokens_NxT)) if single else np.asarray(safe.trip_times(tokens_NxT)),
+        "alarm": np.zeros(len(tokens_NxT)) if single else np.asarray(safe.alarm_times(tokens_NxT)),
         "regret": np.asarray(lr.external_regret(problem, policy, tokens_NxT))[:, -1],
         "promised": promised(safe.certificate),
     }

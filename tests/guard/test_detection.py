@@ -26,11 +26,10 @@ def test_delays_are_those_of_the_theorem_in_loops() -> None:
     """The same draws through the literal loops give the same delays, early alarms and misses."""
     guard, law, truth, since = made(MATCHING, 60, delta=0.8), np.array([0.45, 0.55]), np.array([0.6, 0.4]), 21
     found = delay(guard, law=law, truth=truth, since=since, runs=200, seed=3)
-    rule = lr.rules.ExactTest(MATCHING, 60, delta=0.8)
     rng = np.random.default_rng(3)
     before, after = rng.choice(2, (200, 20), p=law), rng.choice(2, (200, 40), p=truth)
     times = np.array([
-        told(rule, np.tile(law, (60, 1)), states).trip for states in np.concatenate([before, after], axis=1)
+        told(guard.setting, np.tile(law, (60, 1)), states).alarm for states in np.concatenate([before, after], axis=1)
     ])  # fmt: skip
     late = np.sort(np.where(times > 60, np.inf, times - 20.0)[times >= since])
     assert found.too_early == np.mean(times < since) > np.mean(times < since - 3)

@@ -22,15 +22,19 @@ def last_token(history: np.ndarray) -> list[float]:
     return [0.5, 0.5] if len(history) == 0 else [0.9 - 0.8 * history[-1], 0.1 + 0.8 * history[-1]]
 
 
-RULES = {
-    "ExactTest": lr.rules.ExactTest(COIN, 20),
-    "ExactTest, unknown horizon": lr.rules.ExactTest(COIN, None, delta=0.1),
-    "ExactTest onto a policy": lr.rules.ExactTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
-    "RegretGap": lr.rules.RegretGap(COIN, 20),
-    "RegretGap, unknown horizon": lr.rules.RegretGap(COIN, None, delta=0.1),
-    "RegretRate": lr.rules.RegretRate(COIN, 20),
-    "VRegret": lr.rules.VRegret(20),
-    "VRegret, threshold": lr.rules.VRegret(20, test="threshold"),
+TESTS = {
+    "ExactTest": lr.ExactTest(0.05, 20),
+    "ExactTest, unknown horizon": lr.ExactTest(0.1),
+    "RegretGap": lr.RegretGap(20),
+    "RegretGap, sharp": lr.RegretGap(20, sharp=True),
+    "RegretGap, unknown horizon": lr.RegretGap(None, delta=0.1),
+    "RegretRate": lr.RegretRate(20),
+    "VRegret": lr.VRegret(20),
+    "VRegret, threshold": lr.VRegret(20, test="threshold"),
+}
+ROBUST = {
+    f"Robust, {name}": lr.robustify(STICKY, None if isinstance(test, lr.VRegret) else COIN, test=test)
+    for name, test in TESTS.items()
 }
 PREDICTORS = {
     "PolyaUrn": lr.PolyaUrn(2),
@@ -40,8 +44,8 @@ PREDICTORS = {
     "FromFunction": lr.FromFunction(last_token, n_states=2),
     "bounded model": impossibility.bounded_model([0.5, 1.0, 0.5, 0.0], [0.5, 0.5, 0.0, 0.0]),
     "a source of the paper": sources.paper_sources(20)["sin5"],
-    "Robust": lr.robustify(STICKY, COIN, 20),
-    "Robust, any problem": lr.robustify(STICKY, None, 20),
+    **ROBUST,
+    "Robust, onto an urn": lr.robustify(STICKY, COIN, 20, fallback=lr.PolyaUrn(2)),
     "AverageRestart": lr.AverageRestart(STICKY, COIN, 1, 5, 20),
 }
 POLICIES = {
@@ -51,10 +55,10 @@ POLICIES = {
     "FixedShare": lr.policies.FixedShare(COIN, 20),
     "RestartHedge": lr.policies.RestartHedge(COIN, 5),
 }
-CERTIFIED = {**RULES, **{name: PREDICTORS[name] for name in ("Robust", "AverageRestart")}, **POLICIES}
+CERTIFIED = {**ROBUST, "AverageRestart": PREDICTORS["AverageRestart"], **POLICIES}
 CERTIFICATES = {name: thing.certificate for name, thing in CERTIFIED.items() if hasattr(thing, "certificate")}
 SHARPENED = {f"{name}, sharpened": c.sharpen() for name, c in CERTIFICATES.items()}
-AT_TEN = {f"{name}, at 10": c.at(10) for name, c in (CERTIFICATES | SHARPENED).items() if c.terms_at is not None}
+AT_TEN = {f"{name}, at 10": c.at(10) for name, c in (CERTIFICATES | SHARPENED).items()}
 RESULTS = {
     "Comparison": lr.compare({"urn": lr.PolyaUrn(2)}, {"sticky": STICKY}, COIN, 20, n=4, seed=0),
     "Frontier": frontier.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1]),
@@ -74,13 +78,6 @@ def stepped(thing: Any) -> Any:
     return memory
 
 
-def rule_memory(rule: lr.rules.Rule) -> Any:
-    memory = rule.start((3,))
-    for t in range(10):
-        memory = rule.update(memory, np.full((3, 2), 0.5), TOKENS[:, t])
-    return memory
-
-
 def leaves(value: Any) -> list[Any]:
     """The arrays and numbers of which a value is made, in order."""
     if isinstance(value, (tuple, list)):
@@ -97,9 +94,7 @@ def same(one: Any, other: Any) -> None:
 
 
 def certified(c: lr.Certificate) -> Any:
-    said = [c.to_dict(), str(c)]
-    if c.terms_at is not None:
-        said += [c.at(7).to_dict(), c.sharpen().to_dict(), c.at(7).sharpen().to_dict()]
+    said = [c.to_dict(), str(c), c.at(7).to_dict(), c.sharpen().to_dict(), c.at(7).sharpen().to_dict()]
     if hasattr(c, "for_problem"):
         said += [c.for_problem(p, 0.3).to_dict() for p in (COIN, lr.cost_loss(cost=1, loss=4))]
     return said
@@ -164,15 +159,14 @@ CASES: list[Any] = [
     pytest.param(thing, says, id=f"{kind}: {name}")
     for kind, things, says in (
         ("problem", {"coin": COIN, "hands": HANDS, "shop": SHOP}, problem_says),
-        ("rule", RULES, lambda r: (leaves(rule_memory(r)), r.certificate.to_dict())),
+        ("test", TESTS, repr),
         ("predictor", PREDICTORS, lambda p: (p.predict_sequence(TOKENS), leaves(stepped(p)))),
         ("policy", POLICIES, lambda p: (p.policy_sequence(TOKENS), leaves(stepped(p)))),
         ("certificate", CERTIFICATES | SHARPENED | AT_TEN, certified),
         ("guard", {name: guard_after(settings) for name, settings in GUARDS.items()}, guarded),
         ("certificate of episodes", {n: guard_after(s).certificate for n, s in GUARDS.items()}, lambda c: c.to_dict()),
-        ("memory of a rule", {name: rule_memory(rule) for name, rule in RULES.items()}, lambda memory: memory),
         ("memory", {name: stepped(thing) for name, thing in (PREDICTORS | POLICIES).items()}, lambda memory: memory),
-        ("stream", {"Stream": lr.predictors.Stream(PREDICTORS["Robust"])}, streamed),
+        ("stream", {"Stream": lr.predictors.Stream(ROBUST["Robust, ExactTest"])}, streamed),
         ("result", RESULTS, found),
     )
     for name, thing in things.items()
@@ -195,7 +189,7 @@ def test_what_comes_back_is_what_was_sent(thing: Any, says: Callable[[Any], Any]
         (PREDICTORS["Scheduled"], "probs_TxS"),
         (STICKY, "transition"),
         (STICKY, "initial"),
-        (RULES["VRegret"], "tips"),
+        (TESTS["VRegret"], "tips"),
     ],
 )
 def test_copies_are_as_read_only_as_the_original(thing: Any, name: str) -> None:

@@ -218,7 +218,7 @@ def test_abilities_are_had_as_they_are_declared(name: str) -> None:
         if (
             not isinstance(thing, type)
             or not hasattr(thing, name)
-            or not {lr.Predictor, lr.policies.Policy, lr.policies.Recovery} & set(thing.__mro__)
+            or not {lr.Predictor, lr.policies.Policy} & set(thing.__mro__)
         ):
             continue
         bearers += 1
@@ -227,8 +227,7 @@ def test_abilities_are_had_as_they_are_declared(name: str) -> None:
             assert not inspect.isfunction(own), thing
         else:
             assert list(inspect.signature(own).parameters) == list(inspect.signature(declared).parameters), thing
-    # Only trained models have an end to their context, or take in tokens unchecked; a Recovery in play may fall short
-    # of a payoff; fallbacks that go by the steps left have the other two.
+    # Only trained models have an end to their context, or take in tokens unchecked.
     assert bearers or name in ("context", "advance")
 
 

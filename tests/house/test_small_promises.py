@@ -9,6 +9,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import bounds as certificates
 from lowregret.checks import check_predictor
+from lowregret.robust import algorithm_1
 
 
 def test_lemma_2_3_is_its_formula_where_the_span_is_not_one() -> None:
@@ -49,11 +50,11 @@ def test_switched_of_one_and_of_many() -> None:
 
 
 def test_capped_is_said_only_where_it_is() -> None:
-    capped = lr.rules.RegretGap(lr.matching(), horizon=64).certificate
+    capped = algorithm_1(lr.matching(), lr.RegretGap(horizon=64)).certificate
     total = sum(capped.terms.values())
     assert capped.regret_bound < total < 2 * capped.regret_bound
     assert "capped at the span 1" in str(capped)
-    assert "capped" not in str(lr.rules.RegretGap(lr.matching(), horizon=4096).certificate)
+    assert "capped" not in str(algorithm_1(lr.matching(), lr.RegretGap(horizon=4096)).certificate)
 
 
 def test_no_streams_of_a_function() -> None:
@@ -71,19 +72,11 @@ def test_markov_shows_what_it_was_given_and_cannot_be_changed() -> None:
 
 
 def test_one_episode_is_the_certificate_itself() -> None:
-    given = lr.rules.ExactTest(lr.matching(), horizon=64).certificate
+    given = algorithm_1(lr.matching(), lr.ExactTest(horizon=64)).certificate
     assert given.over_episodes(1, given.regret_bound) is given
 
 
-def test_how_many_streams_are_over() -> None:
-    rule = lr.rules.ExactTest(lr.matching(), horizon=1)
-    for shape, said in (((), r"of 1 steps is over: "), ((3,), r"over for 3 of 3 streams: ")):
-        memory = rule.update(rule.start(shape), np.full((*shape, 2), 0.5), np.zeros(shape, dtype=int))
-        with pytest.raises(ValueError, match=said):
-            rule.refuse_past_horizon(memory)
-
-
 def test_its_own_bound_is_for_the_problem_at_stake() -> None:
-    given = lr.rules.VRegret(100_000).certificate
+    given = algorithm_1(None, lr.VRegret(100_000)).certificate
     most = lr.DecisionProblem([[1, -1], [-1, 1]])
     assert given.regret_bound == given.for_problem(most).regret_bound < most.span

@@ -13,11 +13,11 @@ import lowregret as lr
 
 HORIZON = 6
 GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])  # two actions, three states
-RULES = {
-    "RegretGap": lr.rules.RegretGap(GAME, HORIZON),
-    "RegretRate": lr.rules.RegretRate(GAME, HORIZON),
-    "ExactTest": lr.rules.ExactTest(GAME, HORIZON),
-    "ExactTest, unknown horizon": lr.rules.ExactTest(GAME, None, delta=0.1),
+TESTS = {
+    "RegretGap": lr.RegretGap(HORIZON),
+    "RegretRate": lr.RegretRate(HORIZON),
+    "ExactTest": lr.ExactTest(1 / HORIZON, HORIZON),
+    "ExactTest, unknown horizon": lr.ExactTest(0.1),
 }
 EVEN = [1 / 3, 1 / 3, 1 / 3]
 PREDICTORS: dict[str, lr.Predictor] = {

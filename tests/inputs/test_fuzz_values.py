@@ -29,7 +29,6 @@ EACH = 40  # calls of each callable in a short run
 COIN, URN = lr.matching(), lr.PolyaUrn(2)
 STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
 TOKENS = [[0, 1, 1, 0], [1, 1, 1, 0]]
-LAWS = [[[0.5, 0.5], [0.2, 0.8], [0.9, 0.1], [0.4, 0.6]]] * 2
 
 
 def traded(position: float, move: np.ndarray) -> np.ndarray:
@@ -43,35 +42,32 @@ RESULTS = {  # made by the package for its callers to read
     "Advice", "Backtest", "Certificate", "Comparison", "certificates.AnyProblemCertificate", "checks.Subject",
     "checks.Trial", "scoring.Approximation",
 }  # fmt: skip
-FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
-ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule", "References"}
-INSIDE = {  # hooks of rules, and what searches share: called by the package with what it has checked
-    "advance", "answer", "blank", "evidence", "fallback_answer", "fallback_answers",
-    "first_trips", "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon",
-    "replaced", "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
-    "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",
-    "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "made_for",
-    "comparator", "worst_lead", "scene", "in_play", "run", "turned",
-    "suspicion", "share", "posterior",
-    "charged", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
-    "utilities", "paid", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
-    "at", "restated", "recording", "per_context", "levels",
+FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.robust_trial")
+ABSTRACT = {"Policy", "Predictor", "References"}
+INSIDE = {  # hooks, and what searches share: called by the package with what it has checked
+    "evidence", "engine_for", "law", "within_horizon", "replaced", "over_episodes", "regret_bound", "law_of_counts",
+    "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet", "envelope",
+    "unit_numbers", "in_unit", "chances", "respond", "regret_after", "share", "posterior", "cdf", "refuse_misfit",
+    "told", "outcomes_of", "of_models", "shares", "utilities", "paid", "trusted", "promise", "at", "restated",
     "certificate_of", "cells",
 }  # fmt: skip
 ELSEWHERE = {"Guard.save", "Guard.load", "Guard.loads"}  # they have their own tests
-ENGINE = {"Actions", "BestResponse", "ExactTest", "NoTest", "QuantalResponse", "Recovery", "References", "UseReference"}
+ENGINE = {
+    "Actions", "BestResponse", "ExactTest", "NoTest", "QuantalResponse", "Recovery", "References", "RegretGap",
+    "RegretRate", "UseReference", "VRegret",
+}  # fmt: skip
 MEMORIES = {"memory", "path", "names", "is_changing"}  # nobody writes these by hand
 
 GOOD: dict[str, Any] = {
-    "problem": COIN, "horizon": 12, "window": 1, "extra_window": 5, "alpha": 1.0, "rule": None, "fallback": None,
+    "problem": COIN, "horizon": 12, "window": 1, "extra_window": 5, "alpha": 1.0, "fallback": None,
     "temperature": 0.25, "batch_shape": (), "like": None, "predictor": URN, "base": URN, "delta": 0.1,
     "rate": 0.5, "share": 0.1, "fn": lambda history: [0.5, 0.5], "n_states": 2, "batched": False, "seed": 0,
     "prior": 1.0, "probs_TxS": [[0.5, 0.5], [0.2, 0.8]], "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": [0.5, 0.5],
-    "c": 1.0, "tokens": TOKENS, "token": 1, "probs": LAWS, "state": 1, "action": 0, "streams": None, "d": None,
+    "c": 1.0, "tokens": TOKENS, "token": 1, "action": 0, "streams": None, "d": None,
     "on_event": None, "span_aware": False, "averaged": True,
     "tips": [0.25, 0.5], "test": lr.ExactTest(), "against": lr.Actions(), "response": lr.BestResponse(),
     "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
-    "likelihood": False, "confidence": 0.9, "gain": 0.3, "trust": 0.5, "per": 2, "missing": None, "outcome": 1,
+    "confidence": 0.9, "trust": 0.5, "per": 2, "missing": None, "outcome": 1,
     "low": None, "high": None, "references": None, "contexts": None, "lag": 1, "context": None, "scale": None,
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
     "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,
@@ -92,7 +88,9 @@ def brier(p: Any, y: Any) -> Any:
 
 
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
-    "AverageRestart": {"predictor": STICKY},
+    "AverageRestart": {"predictor": STICKY, "test": None, "response": lr.QuantalResponse()},
+    "algorithm_1": {"response": lr.QuantalResponse()},
+    "robustify": {"test": None, "response": lr.QuantalResponse()},
     "Payoff": {"fn": traded, "actions": [0.0, 1.0], "outcomes": (-2.0, 2.0), "low": -1.0, "high": 1.0},
     "Payoff.in_payoffs": {"utility": 0.5},
     "Payoff.changing": {"low": -2.0, "high": 2.0},
@@ -103,14 +101,11 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Guard.add": {"streams": 2},
     "Guard.retire": {"streams": [0, 2]},
     "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
-    "VRegret": {"fallback": URN, "test": "exact"},
+    "VRegret": {"test": "exact"},
     "Mixture": {"predictors": [URN, STICKY]},
-    "Robust": {"rule": lr.rules.ExactTest(COIN, 12)},
+    "Robust": {"setting": lr.robust.algorithm_1(COIN, lr.ExactTest(0.1, 12))},
     "Stream.load_state_dict": {"d": lr.predictors.Stream(URN).state_dict()},
     "RegretGap": {"delta": None},
-    "RegretGap.update": {"probs": [0.2, 0.8]},
-    "RegretRate.update": {"probs": [0.2, 0.8]},
-    "VRegret.update": {"probs": [0.2, 0.8]},
     "scoring.ScoringRule": {"loss": brier},
     "scoring.ScoringRule.bayes_risk": {"p": [0.3, 0.6]},
     "scoring.ScoringRule.regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
@@ -123,7 +118,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "checks.check_window": {"predictor": STICKY, "streams": 2},
     "checks.check_policy": {"policy": lr.policies.Hedge(COIN, 12), "streams": 2},
     "checks.check_predictor": {"streams": 2},
-    "checks.check_rule": {"rule": lr.rules.ExactTest(COIN, 12), "streams": 4},
+    "checks.check_robust": {"robust": lr.robustify(URN, COIN, 12), "streams": 4},
     "window_needed": {"regret": 0.9, "tv": 0.1, "horizon": 2000},
     "adversaries.all_sequences": {"horizon": 3},
     "adversaries.exact_worst_case": {"horizon": 5},
@@ -185,8 +180,6 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Markov": lambda: STICKY,
     "Payoff": lambda: TRADE,
     "PolyaUrn": lambda: URN,
-    "RegretGap": lambda: lr.rules.RegretGap(COIN, 12),
-    "RegretRate": lambda: lr.rules.RegretRate(COIN, 12),
     "Respond": lambda: lr.policies.Respond(URN, COIN, 0.3),
     "RestartHedge": lambda: lr.policies.RestartHedge(COIN, 5),
     "Robust": lambda: lr.robustify(URN, COIN, 12),
@@ -194,8 +187,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "ShrunkUrn": lambda: lr.predictors.ShrunkUrn(COIN, 12),
     "Stream": lambda: lr.predictors.Stream(URN),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),
-    "VRegret": lambda: lr.rules.VRegret(12),
-    "certificates.AnyProblemCertificate": lambda: lr.rules.VRegret(12).certificate,
+    "certificates.AnyProblemCertificate": lambda: lr.robustify(URN, None, 12).certificate,
     "scoring.ScoringRule": lr.scoring.brier,
 }
 CALLED = {  # what a message may call a parameter in place of its name
@@ -237,8 +229,8 @@ IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "predictors": "Scheduled ShrunkUrn Stream",
     "problems": "",
     "regret": "",
-    "robust": "Robust window_needed",
-    "rules": "RegretGap RegretRate ResponseRule Rule VRegret",
+    "robust": "Robust algorithm_1 window_needed",
+    "rules": "",
 }
 
 
@@ -346,7 +338,7 @@ def bad_values() -> list[Any]:
         torch.tensor(0.5, requires_grad=True), torch.tensor([0.5, 0.5], requires_grad=True), torch.tensor([0, 1]),
         torch.zeros(2, dtype=torch.float16), torch.nn.Identity(), torch.nn.Linear(2, 2), np.random.default_rng(0),
         lr.PolyaUrn, URN, lr.PolyaUrn(3), COIN, lr.matching(3), lr.policies.Hedge(COIN, 5),
-        lr.ExactTest(), lr.rules.ExactTest(COIN, 5),
+        lr.ExactTest(), lr.RegretGap(5),
         advised(), lr.FromFunction(lambda history: [math.nan, math.nan], 2),
         lr.FromFunction(lambda history: [2.0, -1.0], 2),
         lr.FromFunction(lambda history: None, 2), Liar([math.nan, math.nan]), Liar([2.0, -1.0]), Liar(None),

@@ -15,7 +15,7 @@ import lowregret as lr
 from lowregret import inputs
 
 from ..drawn import many, some
-from .bad_inputs import EVEN, GAME, HORIZON, PREDICTORS, RANGES, RULES, Bad, advised, bad_laws, bad_tokens, refused
+from .bad_inputs import EVEN, GAME, HORIZON, PREDICTORS, RANGES, TESTS, Bad, advised, bad_laws, bad_tokens, refused
 
 # What is said of them
 
@@ -72,7 +72,11 @@ def test_numbers_that_are_none(check: Any, values: st.SearchStrategy, wanted: st
 
 @pytest.mark.parametrize("value", [-1, (-1,), (2, -3), (1.5,), 1.5, "ab", None, (True,), ((2,),), {2}], ids=repr)
 def test_shapes_that_are_none(value: Any) -> None:
-    for start in (lr.PolyaUrn(3).start, RULES["ExactTest"].start, lambda s: lr.predictors.Stream(lr.PolyaUrn(3), s)):
+    for start in (
+        PREDICTORS["PolyaUrn"].start,
+        PREDICTORS["Robust"].start,
+        lambda s: lr.predictors.Stream(lr.PolyaUrn(3), s),
+    ):
         refused(start, "batch_shape must be ", Bad(value, ("whole number",)))
 
 
@@ -106,8 +110,8 @@ class Says(lr.Predictor):
         return self.sequence
 
 
-def robust(law: Any, first: Any = None) -> lr.robust.Robust:
-    return lr.robust.Robust(Says(law, first, law), RULES["ExactTest"])
+def robust(law: Any, first: Any = None, test: str = "ExactTest") -> lr.robust.Robust:
+    return lr.robustify(Says(law, first, law), GAME, test=TESTS[test])
 
 
 def one_law(law: Any, batched: bool, shape: tuple[int, ...]) -> Any:
@@ -133,16 +137,16 @@ def law_places() -> dict[str, Place]:
         "external_regret": Place(lambda p: lr.external_regret(GAME, p, [0, 1]), "policy", no_laws(2, n=2)[:3]),
         "Robust.start": Place(lambda p: robust(p).start((4,)), "the probabilities of Says", no_laws(4)),
         "Robust.update": Place(lambda p: robust(p, EVEN).update(start, 0), "the probabilities of Says", no_laws()),
-        "Robust.trip_times": Place(lambda p: robust(p).trip_times([0, 1]), "the probabilities of", no_laws(2)),
         "Robust.predict_sequence": Place(lambda p: robust(p).predict_sequence([0]), "probabilities of", no_laws(1)),
         "Scheduled": Place(lr.predictors.Scheduled, "probs_TxS", (*no_laws(3), [], [0.5, 0.5], np.zeros((2, 0)), 1.0)),
         "Markov": Place(lambda p: lr.Markov(p, 1), "transition", (*no_laws(3), [], np.eye(3)[:2], 1.0, None)),
         "Markov, deep": Place(lambda p: lr.Markov(p, 2), "transition", (np.eye(3),)),
         "Markov, initial": Place(lambda p: lr.Markov(np.eye(3), 1, initial=p), "initial", (*no_laws(), [1.0], 1.0)),
     }
-    for name, rule in RULES.items():
-        found[f"{name}.update"] = Place(lambda p, r=rule: r.update(r.start((2,)), p, [0, 1]), "probs", no_laws(2))
-        found[f"{name}.trip_times"] = Place(lambda p, r=rule: r.trip_times(p, [0, 1]), "probs", (*no_laws(2), EVEN))
+    for test in TESTS:
+        found[f"{test}, alarm_times"] = Place(
+            lambda p, t=test: robust(p, test=t).alarm_times([0, 1]), "the probabilities of", (*no_laws(2), EVEN)
+        )
     return found
 
 
@@ -165,7 +169,7 @@ def token_places() -> dict[str, Place]:
         "external_regret, actions": Place(
             lambda a: lr.external_regret(GAME, a, [0, 1, 2, 0]), "policy", no_tokens(4, n=2)[:2]
         ),
-        "Robust.trip_times": Place(PREDICTORS["Robust"].trip_times, "tokens", no_tokens(4)),
+        "Robust.alarm_times": Place(PREDICTORS["Robust"].alarm_times, "tokens", no_tokens(4)),
     }
     for name, player in PREDICTORS.items():
         act = lr.policies.Respond(player, GAME, temperature=0.1)
@@ -176,10 +180,6 @@ def token_places() -> dict[str, Place]:
             f"Respond({name}).update": step_place(act, ()),
             f"Respond({name}).policy_sequence": Place(act.policy_sequence, "tokens", no_tokens(4)),
         }
-    for name, rule in RULES.items():
-        found[f"{name}.update, token"] = Place(lambda s, r=rule: r.update(r.start(), EVEN, s), "token", no_tokens())
-        recorded = no_tokens(4)[:4]
-        found[f"{name}.trip_times, tokens"] = Place(lambda s, r=rule: r.trip_times([EVEN] * 4, s), "tokens", recorded)
     return found
 
 
@@ -187,16 +187,15 @@ NO_COUNT, NO_NUMBER, NO_CHANCE = (0, 1.5, "3", True), (0, -1.0, math.nan, "1", T
 
 
 def number_places() -> dict[str, Place]:
-    rules, policies = lr.rules, lr.policies
+    policies = lr.policies
     return {
         "quantal_response": Place(lambda v: GAME.quantal_response(EVEN, v), "temperature", NO_NUMBER),
         "invert": Place(lambda v: GAME.invert_quantal_response([0.5, 0.5], v), "temperature", NO_NUMBER),
         "Respond": Place(lambda v: policies.Respond(lr.PolyaUrn(3), GAME, v), "temperature", NO_NUMBER),
         "QuantalResponse": Place(lr.QuantalResponse, "temperature", NO_NUMBER),
-        "RegretGap, temperature": Place(lambda v: rules.RegretGap(GAME, 6, temperature=v), "temperature", NO_NUMBER),
         "Hedge, rate": Place(lambda v: policies.Hedge(GAME, HORIZON, rate=v), "rate", NO_NUMBER),
         "PolyaUrn, prior": Place(lambda v: lr.PolyaUrn(3, prior=v), "prior", NO_NUMBER),
-        "RegretRate, alpha": Place(lambda v: rules.RegretRate(GAME, HORIZON, alpha=v), "alpha", NO_NUMBER),
+        "RegretRate, alpha": Place(lambda v: lr.RegretRate(HORIZON, alpha=v), "alpha", NO_NUMBER),
         "ExactTest": Place(lr.ExactTest, "delta", NO_CHANCE),
         "ExactTest, horizon": Place(lambda v: lr.ExactTest(horizon=v), "horizon", NO_COUNT),
         "NoTest": Place(lr.NoTest, "horizon", NO_COUNT),
@@ -207,9 +206,8 @@ def number_places() -> dict[str, Place]:
         "References": Place(lambda v: lr.References(*v), "References", ((), ("a", "a"), (3,), ("",))),
         "Guard, lag": Place(lambda v: lr.Guard(GAME, lag=v), "lag", NO_COUNT),
         "Guard, streams": Place(lambda v: lr.Guard(GAME, streams=v), "streams", (-1, 1.5, "ab", [], ["a", "a"])),
-        "rules.ExactTest": Place(lambda v: rules.ExactTest(GAME, HORIZON, delta=v), "delta", NO_CHANCE),
-        "RegretGap, delta": Place(lambda v: rules.RegretGap(GAME, None, delta=v), "delta", NO_CHANCE),
-        "RegretGap": Place(lambda v: rules.RegretGap(GAME, v), "horizon", NO_COUNT),
+        "RegretGap, delta": Place(lambda v: lr.RegretGap(None, delta=v), "delta", NO_CHANCE),
+        "RegretGap": Place(lr.RegretGap, "horizon", NO_COUNT),
         "robustify": Place(lambda v: lr.robustify(lr.PolyaUrn(3), GAME, v), "horizon", NO_COUNT),
         "Hedge": Place(lambda v: policies.Hedge(GAME, v), "horizon", (*NO_COUNT, None)),
         "paper_sources": Place(lr.sources.paper_sources, "horizon", (*NO_COUNT, None)),

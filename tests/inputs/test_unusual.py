@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import lowregret as lr
 
 from ..drawn import many
-from .bad_inputs import CARRIERS, EVEN, GAME, HORIZON, PREDICTORS, RULES, laws
+from .bad_inputs import CARRIERS, EVEN, GAME, HORIZON, PREDICTORS, TESTS, laws
 
 
 @given(
@@ -31,8 +31,9 @@ def test_sums_off_by_less_than_a_millionth(seed: int, n: int | None, off: float,
     assert np.shape(GAME.best_response(law)) == guard.shape
     assert np.allclose(np.asarray(GAME.quantal_response(law, 0.1)).sum(-1), 1)
     if carrier != "torch":
-        rule = RULES["ExactTest"]
-        rule.update(rule.start(guard.shape), law, token)
+        model = lr.FromFunction(lambda history: np.reshape(law, (-1, 3)), 3, batched=True)
+        safe = lr.robustify(model, GAME, test=TESTS["ExactTest"])
+        assert np.isfinite(safe.evidence(safe.update(safe.start(guard.shape), token))[0]).all()
 
 
 @pytest.mark.parametrize("like", ["numpy, float32", "torch, float32"])
@@ -85,11 +86,11 @@ def test_one_state_or_one_action_is_a_problem(shape: tuple[int, int]) -> None:
             guard.observe(np.zeros(guard.shape, dtype=np.int64), action=guard.act(0))
         assert np.isfinite(guard.regret).all()
         assert np.isfinite(guard.certificate.at(9).regret_bound)
-    for make in (lr.rules.RegretGap, lr.rules.RegretRate, lr.rules.ExactTest):
-        safe = lr.robust.Robust(lr.PolyaUrn(shape[1]), make(problem, HORIZON))
+    for test in TESTS.values():
+        safe = lr.robustify(lr.PolyaUrn(shape[1]), problem, test=test)
         tokens = np.zeros((2, HORIZON), dtype=np.int64)
         assert safe.predict_sequence(tokens).shape == (2, HORIZON, shape[1])
-        assert safe.trip_times(tokens).shape == (2,)
+        assert safe.alarm_times(tokens).shape == (2,)
     assert problem.quantal_response(np.full(shape[1], 1 / shape[1]), 0.1).shape == (shape[0],)
 
 
@@ -109,4 +110,4 @@ def test_fleets_of_no_streams() -> None:
     guard.restart([])
     assert guard.regret.shape == (0,)
     assert lr.sample(lr.PolyaUrn(3), 4, 0, 0).shape == (0, 4)
-    assert RULES["ExactTest"].trip_times(np.zeros((0, 4, 3)), np.zeros((0, 4), dtype=np.int64)).shape == (0,)
+    assert PREDICTORS["Robust"].alarm_times(np.zeros((0, 4), dtype=np.int64)).shape == (0,)

@@ -75,24 +75,22 @@ def test_the_comparator_cancels() -> None:
     base, urn = lr.Markov(rng.dirichlet(np.ones(3), 3), 1), lr.PolyaUrn(3)
     tokens = rng.integers(3, size=(5, 50))
     regrets = [lr.external_regret(problem, lr.policies.Respond(p, problem, 0.1), tokens) for p in (base, urn)]
-    rule = lr.rules.RegretGap(problem, 100, temperature=0.1)
-    memory, probs = rule.start((5,)), base.predict_sequence(tokens)
-    for t in range(50):
-        memory = rule.update(memory, probs[:, t], tokens[:, t])
-        np.testing.assert_allclose(memory.statistics.gap, (t + 1) * (regrets[0] - regrets[1])[:, t], atol=1e-12)
+    setting = lr.robust.algorithm_1(problem, lr.RegretGap(100), response=lr.QuantalResponse(0.1))
+    gains = setting.watch.gains(lr.engine.Engine(setting).played_at_once(base.predict_sequence(tokens), tokens))
+    np.testing.assert_allclose(gains.cumsum(-1), np.arange(1, 51) * (regrets[0] - regrets[1]), atol=1e-12)
 
 
 def test_theorem_3_1_at_the_papers_own_size() -> None:
     """At T = 1024 the threshold on the regret gap never falls below .3509 with alpha = 1, .2546 with alpha = .001."""
     coin, sources = lr.matching(), lr.sources.paper_sources(1024)
-    t = np.arange(1, 1024, dtype=float)  # a trip at T changes nothing
+    t = np.arange(1, 1024, dtype=float)  # an alarm at T changes nothing
     shares = {}
     for alpha, lowest in ((1, 0.3509), (0.001, 0.2546)):
-        rule = lr.rules.RegretGap(coin, 1024, alpha)
-        assert (rule.threshold(t) / t).min() == pytest.approx(lowest, abs=5e-5)
+        safe = lr.robustify(sources["b"], coin, test=lr.RegretGap(1024, alpha))
+        assert (safe.setting.watch.threshold_at(t) / t).min() == pytest.approx(lowest, abs=5e-5)
         for name in sources.keys() - {"b"}:
             tokens = lr.sample(sources[name], 1024, 200, seed=1)
-            shares[alpha, name] = (rule.trip_times(sources["b"].predict_sequence(tokens), tokens) < 1024).mean()
+            shares[alpha, name] = (safe.alarm_times(tokens) < 1024).mean()
     assert {name for (alpha, name), share in shares.items() if alpha == 1 and share > 0.5} == {"sin2"}
     assert {name for (alpha, name), share in shares.items() if alpha < 1 and share > 0.5} == {"sin2", "sin5"}
     assert shares[0.001, "sin2"] == 1
@@ -100,18 +98,17 @@ def test_theorem_3_1_at_the_papers_own_size() -> None:
 
 
 def test_the_crossing_step_costs_one_span() -> None:
-    """When the rule trips, more than the threshold is already lost: the printed proof says less. One span covers it."""
+    """At the alarm more than the threshold is already lost: the printed proof says less. One span covers it."""
     coin, T = lr.matching(), 40
-    rule = lr.rules.RegretGap(coin, T, 0.01, span_aware=True)
-    base = lr.predictors.Scheduled([[0.6, 0.4]])
     tokens = np.ones((1, T), dtype=int)
-    safe = lr.robust.Robust(base, rule)
-    s = int(safe.trip_times(tokens)[0])
+    base, test = lr.predictors.Scheduled([[0.6, 0.4]]), lr.RegretGap(T, 0.01, span_aware=True)
+    safe = lr.robustify(base, coin, test=test)
+    s = int(safe.alarm_times(tokens)[0])
     assert s < T
     regret = lr.external_regret(coin, safe.respond(), tokens)[0]
-    urn = lr.external_regret(coin, lr.policies.Respond(rule.fallback, coin, rule.temperature), tokens)[0]
-    gap = s * (regret - urn)[s - 1]  # what had been lost when the rule tripped
-    assert rule.threshold(float(s)) < gap <= rule.threshold(float(s - 1)) + coin.span
+    urn = lr.external_regret(coin, lr.policies.Respond(lr.PolyaUrn(2), coin, safe.temperature), tokens)[0]
+    gap, threshold_at = s * (regret - urn)[s - 1], safe.setting.watch.threshold_at  # what had been lost at the alarm
+    assert threshold_at(float(s)) < gap <= threshold_at(float(s - 1)) + coin.span
 
 
 def test_the_urn_may_regret_a_suffix() -> None:
@@ -155,5 +152,5 @@ def test_the_experiments_rule_is_not_safe() -> None:
     for p in (0.5, 0.52, 0.55, 0.6):
         base = lr.predictors.Scheduled([[1 - p, p]])
         tokens = lr.sample(base, T, 4000, seed=1)
-        rates.append((lr.robust.Robust(base, lr.rules.RegretRate(coin, T)).trip_times(tokens) < T).mean())
+        rates.append((lr.robustify(base, coin, test=lr.RegretRate(T)).alarm_times(tokens) < T).mean())
     assert 0.15 < max(rates) < 0.25

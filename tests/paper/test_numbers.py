@@ -19,7 +19,6 @@ T = 1024
 @pytest.mark.parametrize("name", TABLE)
 def test_the_eight_sources(name: str, N: int) -> None:
     coin, sources, everyone = lr.matching(), lr.sources.paper_sources(T), players(T)
-    base = sources["b"]
     tokens = lr.sample(sources[name], T, N, seed=11)
     regrets, medians = TABLE[name]
     for (who, player), expected in zip(everyone.items(), regrets, strict=True):
@@ -27,10 +26,9 @@ def test_the_eight_sources(name: str, N: int) -> None:
         regret = lr.external_regret(coin, lr.policies.Respond(player, coin, 1 / 32), some)[:, -1]
         error = math.hypot(regret.std() / math.sqrt(len(some)), 6e-4)
         assert abs(regret.mean() - expected) < 4 * error, who
-    probs = base.predict_sequence(tokens)
-    rules = {who: player.rule for who, player in everyone.items() if isinstance(player, lr.robust.Robust)}
-    for (who, rule), median in zip(rules.items(), medians, strict=True):
-        times = np.sort(rule.trip_times(probs, tokens))
+    robust = {who: player for who, player in everyone.items() if isinstance(player, lr.robust.Robust)}
+    for (who, player), median in zip(robust.items(), medians, strict=True):
+        times = np.sort(player.alarm_times(tokens))
         low, high = times[int(N / 2 - 2 * math.sqrt(N))], times[int(N / 2 + 2 * math.sqrt(N))]  # +- 4 standard errors
         assert low <= (T + 1 if median is None else median) <= high, who
 

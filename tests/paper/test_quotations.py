@@ -11,6 +11,7 @@ from paper.statements import AMENDS, VERDICTS, Statement, all_statements
 from paper.verify import summary
 
 ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "lowregret"
 # The paper is not part of the repository: it is looked for in a folder `shared` beside it, or further up.
 PAPER = next((file for at in ROOT.parents if (file := at / "shared/paper/next-token-regret.tex").is_file()), None)
 # Of all quotations, when they were last found in the paper: a change without the paper at hand is noticed.
@@ -116,3 +117,16 @@ def test_what_stands_behind_plus_minus_is_named(page: Path) -> None:
     for section in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE):
         if re.search(r"\d ?±|± ?\d", section):
             assert re.search(r"standard error|95%", section), section[:60]
+
+
+def test_the_code_beside_the_algorithms_stands_as_quoted() -> None:
+    """Each line quoted in the tables of Algorithms 1 to 3 is in the file that is named, or in that of its table."""
+    page = (ROOT / "docs/reference/paper-to-code.md").read_text()
+    tables = page.split("## The three algorithms")[1].split("\n## ")[0].split("\n### ")[1:]
+    source = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.py")}
+    assert len(tables) == 3
+    for table in tables:
+        files = {name for name in re.findall(r"`([\w/]+\.py)`", table)} | {"robust/robustify.py"}
+        quoted = [code for code in re.findall(r"`([^`\n]+)`", table) if re.match(r"return |[\w, .\[\]:]+ \+?= ", code)]
+        assert len(quoted) >= 10
+        assert [code for code in quoted if not any(code in source[name] for name in files)] == []

@@ -151,7 +151,7 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
         expected = {"from_first": first, "from_second": second, "symmetric": np.mean(apart)}
         assert found == pytest.approx(expected, abs=1e-5), (p, q)
     # Regrets of everyone everywhere; Algorithm 1 has BERNOULLI_1 as its base.
-    exact = lr.robust.Robust(models["BERNOULLI_1"], lr.rules.ExactTest(coin, T))
+    exact = lr.robustify(models["BERNOULLI_1"], coin, T)
     players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
     players |= {"Algorithm 1": exact}
     regrets = {}
@@ -262,11 +262,12 @@ def test_presets(name: str) -> None:
         else:
             assert type(task) is (Masked if name == "paper" else Distil)
             assert described(task.source) == described(source)
-            assert task.base is base
+            assert task.robust.base is base
     T, coin = size.context, lr.matching()
-    expected = lr.rules.RegretRate(coin, T, alpha=1.5) if name == "paper" else lr.robustify(base, coin, T).rule
-    assert described(chosen.rule) == described(expected)
-    assert described(chosen.task("ROBUST", base).rule) == described(expected)
+    more = {"test": lr.RegretRate(T, alpha=1.5)} if name == "paper" else {"horizon": T}
+    expected = lr.robustify(base, coin, **more)
+    assert described(chosen.robust(base)) == described(expected)
+    assert described(chosen.task("ROBUST", base).robust) == described(expected)
     if name != "paper":
         task = chosen.task("ROBUST", base)
         numbers = (task.play_every, task.play_count, task.response_weight, task.play_share, task.pool)
@@ -288,7 +289,7 @@ def test_recovering_end_to_end(tmp_path: Path) -> None:
     cell = next(c for c in results["comparison"]["cells"] if (c["source"], c["predictor"]) == ("a", "Algorithm 1"))
     assert cell["regret"]["value"] == pytest.approx(float(np.mean(np.asarray(found)[:, -1])), abs=1e-6)
     about = checkpoints.read(tmp_path / "models/ROBUST.safetensors").about
-    assert about["task"]["Distil"]["rule"]["ExactTest"]["fallback"] == described(lr.policies.Recovery())
+    assert about["task"]["Distil"]["robust"]["Robust"]["setting"] == described(safe.setting)
     assert "in which BERNOULLI can return" in (tmp_path / "index.html").read_text()
 
 
@@ -352,7 +353,7 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
         "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
     }
     about = checkpoints.read(robust).about
-    assert about["task"]["Distil"]["rule"]["ExactTest"]["delta"] == 2 / T
+    assert about["task"]["Distil"]["robust"]["Robust"]["setting"]["test"]["ExactTest"]["delta"] == 2 / T
     assert about["init"] == described(theirs)
     file = tmp_path / "file"
     file.write_text("")

@@ -25,7 +25,6 @@ from lowregret.transformer.held_out import Compared, compared
 from paper import eight_sources, verify
 from paper.app import _app
 
-from ..conftest import with_urn
 from .conftest import ENVIRONMENT
 
 SIZE = "8,8,2,1,8"
@@ -272,7 +271,7 @@ def test_a_student_that_is_worse_than_its_base_says_so(tmp_path: Path, monkeypat
     assert done.exit_code == 0, done.output
     assert "It is worse than its base: train it for more steps" in done.output
     base, source = load("base.safetensors"), lr.sources.paper_sources(16)["b"]
-    task = Distil(source, base, with_urn(lr.matching(), 16))
+    task = Distil(source, lr.robustify(base, lr.matching(), test=lr.ExactTest(1 / 16, 16), fallback=lr.PolyaUrn(2)))
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     found = compared(task, load("s.safetensors"), settings)
     assert found.student > found.base > 0
@@ -289,15 +288,16 @@ def test_divergences_are_from_algorithm_1(tmp_path: Path) -> None:
 
     coin, T = lr.matching(), 16
     base = Transformer(Decoder(2, Size(16, 16, 2, 1, 16), seed=1))
-    task = Distil(lr.sources.paper_sources(T)["b"], base, with_urn(coin, T, delta=0.5), response_weight=0.5)
+    safe = lr.robustify(base, coin, test=lr.ExactTest(0.5, T), fallback=lr.PolyaUrn(2))
+    task = Distil(lr.sources.paper_sources(T)["b"], safe, response_weight=0.5)
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.laws_on_device).tokens_BxT.numpy()
-    laws, robust = base.predict_sequence(tokens), lr.robust.Robust(base, task.rule).predict_sequence(tokens)
+    laws, robust = base.predict_sequence(tokens), safe.predict_sequence(tokens)
 
     def divergence(p: Any, q: Any) -> float:
         return float((p * np.log(p / q)).sum(-1).mean())
 
-    played, wanted = (coin.quantal_response(law.astype(float), task.rule.temperature) for law in (laws, robust))
+    played, wanted = (coin.quantal_response(law.astype(float), safe.temperature) for law in (laws, robust))
     expected = divergence(robust, laws) + 0.5 * divergence(wanted, played)
     assert expected > 1e-3
     assert compared(task, base, settings).base == pytest.approx(expected, rel=1e-3)

@@ -13,6 +13,9 @@ from typer.testing import CliRunner
 import lowregret as lr
 from lowregret import certificates
 from lowregret.adversaries import all_sequences
+from lowregret.engine import Engine
+from lowregret.rules.regret_gap import GapWatch
+from lowregret.rules.regret_rate import RateWatch
 from paper import app, eight_sources, page, verify
 from paper.statements import Finding, Statement, all_statements, at_least, at_most, equals, section_2
 from paper.statements.exhaustive import chances, laws_of_ones
@@ -69,11 +72,11 @@ def test_every_statement_says_what_it_is() -> None:
 
 
 def test_the_chance_of_a_switch_by_enumeration() -> None:
-    """The dynamic programme behind .0522, against all sequences of 12 through the rule itself."""
-    tokens, rule = all_sequences(2, 12), lr.rules.RegretRate(lr.matching(), 12)
+    """The dynamic programme behind .0522, against all sequences of 12 through the test itself."""
+    tokens = all_sequences(2, 12)
     for a, b in ((0.6, 0.6), (0.55, 0.8), (0.4, 0.3)):
         model = lr.predictors.Scheduled([[1 - a, a]] * 6 + [[1 - b, b]] * 6)
-        switched = rule.trip_times(model.predict_sequence(tokens), tokens) < 12
+        switched = lr.robustify(model, lr.matching(), test=lr.RegretRate(12)).alarm_times(tokens) < 12
         exact = chances(model, tokens)[switched, -1].sum()
         assert exact > 1e-3
         assert chance_of_a_switch(((a, 6), (b, 6)), 12**-0.5, last_step=11) == pytest.approx(exact, abs=1e-12)
@@ -115,22 +118,22 @@ def test_the_same_with_the_true_bound_passes(tmp_path: Path) -> None:
 
 
 def test_theorem_3_1_without_a_tenth_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = certificates.theorem_3_1
-    monkeypatch.setattr(certificates, "theorem_3_1", lambda *a: {k: 0.9 * v for k, v in true(*a).items()})
+    true = certificates.bounds.theorem_3_1
+    monkeypatch.setattr(certificates.bounds, "theorem_3_1", lambda *a: {k: 0.9 * v for k, v in true(*a).items()})
     outcome = verify.examine(named("Theorem 3.1, regret"))
     assert outcome.verdict == "failed"
     assert "T = 1024" in outcome.note
 
 
 def test_a_broken_algorithm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = lr.rules.RegretGap.threshold
-    monkeypatch.setattr(lr.rules.RegretGap, "threshold", lambda rule, step: 1.05 * true(rule, step))
+    true = GapWatch.threshold_at
+    monkeypatch.setattr(GapWatch, "threshold_at", lambda watch, step: 1.05 * true(watch, step))
     outcome = verify.examine(named("Algorithm 1"))
     assert outcome.verdict == "failed"
     assert "pseudo-code" in outcome.note
 
 
-def test_mutants_of_rules_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutants_of_tests_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each was once invisible: a strict inequality, shares and bounds of an unknown horizon, a union, constants."""
 
     def fails(name: str, where: object, part: str, mutant: object) -> None:
@@ -138,21 +141,16 @@ def test_mutants_of_rules_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> No
             patched.setattr(where, part, mutant)
             assert verify.examine(named(name)).verdict == "failed", (name, part)
 
-    def touched(rule: lr.rules.RegretRate, lead_A: np.ndarray, step: np.ndarray) -> np.ndarray:
-        return lead_A.max(axis=0) / step >= rule.alpha / step**0.5
-
     bounds, prior = certificates.bounds, certificates.every_start.Prior
     urn, most, c_4 = bounds.urn_anytime, bounds.regret_gap_anytime, bounds.theorem_c_4
     log, weights = bounds.anytime_log, prior.weights_K
-    fails("5.2, the switching rule, strictly", lr.rules.RegretRate, "_crossed", touched)
+    fails("5.2, the switching rule, strictly", RateWatch, "threshold", 0.0)
     fails("Unknown horizon, bounds", certificates, "urn_anytime", lambda *a: 0.99 * urn(*a))
-    fails(
-        "Unknown horizon, bounds", certificates, "regret_gap_anytime", lambda *a, **k: {**most(*a, **k), "threshold": 0}
-    )
+    fails("Unknown horizon, bounds", bounds, "regret_gap_anytime", lambda *a: {**most(*a), "threshold": 0})
     fails("Unknown horizon, shares", certificates, "anytime_log", lambda t, delta: log(t, 1.1 * delta))
     fails("Unknown horizon, shares", prior, "weights_K", lambda self, start: weights(self, start) * 1.01)
     fails("C.4, the constants", bounds, "theorem_c_4", lambda *a: {**c_4(*a), "test": 0.5 * c_4(*a)["test"]})
-    fails("Excluded states", lr.rules.ExactTest, "trip_times", lambda rule, probs, tokens: 1 + 0 * tokens[..., 0])
+    fails("Excluded states", Engine, "alarm_times", lambda engine, probs, tokens: 1 + 0 * tokens[..., 0])
 
 
 def test_a_counterexample_that_refutes_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import certificates, checks
+from lowregret import certificates
+from lowregret.engine import Actions, Engine, Said, Setting
 
 from ..conftest import extra, random_markov, random_problem
 
@@ -205,56 +206,63 @@ def policies(problem: lr.DecisionProblem, horizon: int) -> dict[str, lr.policies
     }
 
 
+def behind(test: Any, policy: Any, problem: lr.DecisionProblem = COIN) -> Setting:
+    """What a guard with quantal responses is made of."""
+    return Setting(problem, Actions(), test, policy, lr.QuantalResponse())
+
+
 @pytest.mark.parametrize("name", policies(COIN, 40))
-def test_rules_with_a_policy_keep_the_laws(name: str) -> None:
-    base = lr.predictors.Scheduled([[0.9, 0.1]])
-    for rule in (
-        lr.rules.ExactTest(COIN, 40, fallback=policies(COIN, 40)[name]),
-        lr.rules.RegretGap(COIN, 40, 0.01, True, fallback=policies(COIN, 40)[name]),
-        lr.rules.RegretRate(COIN, 40, 0.7, fallback=policies(COIN, 40)[name]),
-    ):
-        trial = checks.rule_trial(rule, base, 40, 64, 0, 1e-12)
-        for law in checks.RULE_LAWS.values():
-            law(trial)
-        assert (rule.trip_times(base.predict_sequence(trial.tokens), trial.tokens) <= 40).any()
-        with pytest.raises(ValueError, match=r"rule falls back on the policy .*no laws"):
-            lr.robust.Robust(base, rule)
+def test_behind_every_test_a_policy_is_played_as_a_stream_and_at_once(name: str) -> None:
+    rng, policy = np.random.default_rng(0), policies(COIN, 40)[name]
+    tokens, probs = (rng.random((64, 40)) < 0.85).astype(int), np.broadcast_to([0.9, 0.1], (64, 40, 2))
+    for test in (lr.ExactTest(1 / 40, 40), lr.RegretGap(40, 0.01, span_aware=True), lr.RegretRate(40, 0.7)):
+        engine = Engine(behind(test, policy))
+        trace = engine.run(engine.start(64), Said(probs), tokens)
+        times = np.where(trace.alarm_NxT.any(-1), trace.alarm_NxT.argmax(-1), 40) + 1
+        assert (times <= 40).any()
+        np.testing.assert_array_equal(engine.alarm_times(probs, tokens), times)
+        late = np.arange(40) >= times[:, None]
+        np.testing.assert_allclose(trace.policy_NxTxA[late], policy.policy_sequence(tokens)[late], atol=1e-12)
+        with pytest.raises(ValueError, match=r"is a policy, which gives actions and no distributions"):
+            lr.robustify(lr.predictors.Scheduled([[0.9, 0.1]]), COIN, test=test, fallback=policy)
 
 
 def test_hedge_and_the_shrunk_urn_are_one_fallback() -> None:
-    """The urn with c = 1 responds as Hedge does, so rules over either trip together."""
+    """The urn with c = 1 responds as Hedge does, so there is an alarm over both or over none."""
     rng = np.random.default_rng(0)
     for problem in (COIN, RPS):
         tokens, base = rng.integers(problem.n_states, size=(50, 200)), random_markov(rng, problem.n_states, 1)
         tokens[::2] = np.where(rng.random((25, 200)) < 0.95, base.predict_sequence(tokens[::2])[:, :1].argmin(-1), 0)
         probs = base.predict_sequence(tokens)
-        laws, acts = (
-            lr.rules.RegretGap(problem, 200, 0.01, sharp=True, fallback=fallback)
+        urn, hedge = (
+            behind(lr.RegretGap(200, 0.01, sharp=True), fallback, problem)
             for fallback in (lr.predictors.ShrunkUrn(problem, 200, c=1.0), lr.policies.Hedge(problem, 200))
         )
-        assert 1 / 3 <= (laws.trip_times(probs, tokens) < 200).mean() < 1
-        np.testing.assert_array_equal(laws.trip_times(probs, tokens), acts.trip_times(probs, tokens))
-        assert acts.certificate.terms["fallback"] == pytest.approx(laws.certificate.terms["fallback"], rel=1e-12)
+        times = Engine(urn).alarm_times(probs, tokens)
+        assert 1 / 3 <= (times < 200).mean() < 1
+        np.testing.assert_array_equal(Engine(hedge).alarm_times(probs, tokens), times)
+        assert hedge.certificate.terms["fallback"] == pytest.approx(urn.certificate.terms["fallback"], rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_sequence_breaks_a_certificate_over_a_policy(seed: int) -> None:
-    """What a guard plays, on all sequences, with each policy behind each rule."""
+    """What a guard plays, on all sequences, with each policy behind Theorem 3.1's test."""
     rng, problem, tokens = small_case(seed)
     T, base = tokens.shape[1], random_markov(rng, problem.n_states, 1)
     probs = base.predict_sequence(tokens)
+    own = lr.policies.Respond(base, problem, T**-0.5).policy_sequence(tokens)
     for name, policy in policies(problem, T).items():
-        for rule in (lr.rules.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),):
-            own = lr.policies.Respond(base, problem, rule.temperature).policy_sequence(tokens)
-            late = np.arange(T) >= rule.trip_times(probs, tokens)[:, None]
-            regret = lr.external_regret(problem, np.where(late[..., None], policy.policy_sequence(tokens), own), tokens)
-            alone = lr.external_regret(problem, policy, tokens)
-            for t in range(1, T + 1):
-                held = rule.certificate.at(t)
-                assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
-                passed = sum(value for term, value in held.terms.items() if term != "fallback")
-                assert (regret - alone)[:, t - 1].max() <= passed + 1e-12
-            assert (name == "respond") == ("not known" in rule.certificate.statement)
+        setting = behind(lr.RegretGap(T, 0.01, span_aware=True), policy, problem)
+        late, held_T = np.arange(T) >= Engine(setting).alarm_times(probs, tokens)[:, None], setting.certificate
+        played = policy.policy_sequence(tokens)
+        regret = lr.external_regret(problem, np.where(late[..., None], played, own), tokens)
+        alone = lr.external_regret(problem, policy, tokens)
+        for t in range(1, T + 1):
+            held = held_T.at(t)
+            assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
+            passed = sum(value for term, value in held.terms.items() if term != "fallback")
+            assert (regret - alone)[:, t - 1].max() <= passed + 1e-12
+        assert (name == "respond") == ("not known" in setting.certificate.statement)
 
 
 @pytest.mark.parametrize("name", policies(COIN, 60))
@@ -277,15 +285,15 @@ def test_a_guard_takes_a_policy(name: str) -> None:
         played.append(guard.policy())
         guard.observe(tokens[:, t], action=guard.act(seed=0))
     played_NxTxA = np.stack(played, axis=1)
-    rule = lr.rules.ExactTest(COIN, T, fallback=policy)
-    times = rule.trip_times(np.broadcast_to(probs[0], (2, T, 2)), tokens)
+    setting = behind(lr.ExactTest(1 / T, T), policy)
+    times = Engine(setting).alarm_times(np.broadcast_to(probs[0], (2, T, 2)), tokens)
     own = COIN.quantal_response(probs[0], T**-0.5)
     late = np.arange(T)[:, None] >= times[:, None, None]
     np.testing.assert_allclose(played_NxTxA, np.where(late, policy.policy_sequence(tokens), own), atol=1e-12)
     assert (guard.events[0].stream, guard.events[0].step) == (0, times[0])
     assert times[0] < 10
     np.testing.assert_allclose(guard.regret, lr.external_regret(COIN, played_NxTxA, tokens)[:, -1], atol=1e-12)
-    assert guard.certificate.regret_bound == rule.certificate.regret_bound
+    assert guard.certificate.regret_bound == setting.certificate.regret_bound
 
 
 def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
@@ -298,13 +306,13 @@ def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
 
 
 def test_policies_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="fallback AdaHedge was made for another problem"):
-        lr.rules.ExactTest(COIN, 10, fallback=lr.policies.AdaHedge(RPS))
-    with pytest.raises(ValueError, match="fallback Hedge was made for 9 steps, the rule may run for 10"):
-        lr.rules.ExactTest(COIN, 10, fallback=lr.policies.Hedge(COIN, 9))
-    with pytest.raises(ValueError, match="unknown"):
-        lr.rules.ExactTest(COIN, None, delta=0.1, fallback=lr.policies.FixedShare(COIN, 9))
-    endless = lr.rules.ExactTest(COIN, None, delta=0.1, fallback=lr.policies.AdaHedge(COIN)).certificate
+    for policy, horizon, message in (
+        (lr.policies.AdaHedge(RPS), 10, "fallback AdaHedge was made for another problem"),
+        (lr.policies.Hedge(COIN, 9), 10, "fallback Hedge was made for 9 steps, the test may run for 10"),
+        (lr.policies.FixedShare(COIN, 9), None, "unknown"),
+        (object(), 10, "fallback must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lr.Guard(COIN, test=lr.ExactTest(0.1, horizon), fallback=policy, response=lr.QuantalResponse())
+    endless = behind(lr.ExactTest(0.1), lr.policies.AdaHedge(COIN)).certificate
     assert endless.at(10**6).regret_bound < 0.01
-    with pytest.raises(ValueError, match="predictor"):
-        lr.rules.ExactTest(COIN, 10, fallback=object())  # type: ignore[arg-type]

@@ -156,8 +156,8 @@ def test_the_exact_worst_case_of_the_shrunk_urn(horizon: int, scaled: float) -> 
     if horizon < 8192:
         hedge = lr.policies.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2) / horizon))
         assert adversaries.exact_worst_case(hedge, COIN, horizon).regret == pytest.approx(worst.regret, rel=1e-4)
-        rule = lr.rules.RegretGap(COIN, horizon, fallback=urn)
-        assert rule.certificate.sharpen().terms["fallback"] == pytest.approx(worst.regret, abs=1e-12)
+        setting = lr.robust.algorithm_1(COIN, lr.RegretGap(horizon), urn)
+        assert setting.certificate.sharpen().terms["fallback"] == pytest.approx(worst.regret, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -211,12 +211,13 @@ def test_what_is_refused() -> None:
     assert urn.regret_bound(COIN, 3, 0.5) is None
     assert urn.regret_bound(TILTED, 2, 0.5) is None
     assert urn.regret_bound(COIN, 2, None) is None
-    with pytest.raises(ValueError, match="fallback ShrunkUrn was made for 2 steps"):
-        lr.rules.ExactTest(COIN, 3, fallback=urn)
-    with pytest.raises(ValueError, match="unknown"):
-        lr.rules.ExactTest(COIN, None, delta=0.1, fallback=urn)
-    with pytest.raises(ValueError, match="fallback ShrunkUrn was made for another problem"):
-        lr.rules.ExactTest(TILTED, 2, fallback=urn)
+    for problem, horizon, message in (
+        (COIN, 3, "fallback ShrunkUrn was made for 2 steps"),
+        (COIN, None, "unknown"),
+        (TILTED, 2, "fallback ShrunkUrn was made for another problem"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lr.robust.algorithm_1(problem, lr.ExactTest(0.1, horizon), urn)
 
 
 def test_without_an_equaliser_there_is_linear_regret() -> None:
@@ -238,13 +239,13 @@ def test_no_sequence_breaks_a_certificate_over_the_shrunk_urn(seed: int) -> None
     problem = equalised(rng, 2 + seed % 2, 2)
     base, tokens, T = random_markov(rng, 2, 1), all_of(2, 10), 10
     urn = lr.predictors.ShrunkUrn(problem, T)
-    for rule in (lr.rules.RegretGap(problem, T, 0.01, True, fallback=urn),):
-        certificate = rule.certificate
-        assert certificate.terms["fallback"] == urn.regret_bound(problem, T, rule.temperature)
-        regret = lr.external_regret(problem, lr.robust.Robust(base, rule).respond(), tokens)
-        for t in range(1, T + 1):
-            assert regret[:, t - 1].max() <= certificate.at(t).regret_bound + 1e-12
-        assert regret[:, -1].max() <= certificate.sharpen().regret_bound + 1e-12
+    safe = lr.robustify(base, problem, test=lr.RegretGap(T, 0.01, span_aware=True), fallback=urn)
+    certificate = safe.certificate
+    assert certificate.terms["fallback"] == urn.regret_bound(problem, T, safe.temperature)
+    regret = lr.external_regret(problem, safe.respond(), tokens)
+    for t in range(1, T + 1):
+        assert regret[:, t - 1].max() <= certificate.at(t).regret_bound + 1e-12
+    assert regret[:, -1].max() <= certificate.sharpen().regret_bound + 1e-12
 
 
 SUBJECTS = {
@@ -266,9 +267,10 @@ def test_fallbacks_keep_the_laws(name: str) -> None:
     counts = (tokens[:, :11, None] == np.arange(subject.n_states)).sum(1)
     np.testing.assert_allclose(subject.law_of_counts(counts), subject.predict_sequence(tokens)[:, -1], atol=1e-12)
     if subject.problem.n_actions > 1:
-        rule = lr.rules.ExactTest(subject.problem, 12, delta=0.6, fallback=subject, temperature=0.2)
         base = lr.predictors.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
-        checks.check_rule(rule, base, tolerance=1e-12)
+        test, response = lr.ExactTest(0.6, 12), lr.QuantalResponse(0.2)
+        safe = lr.robustify(base, subject.problem, test=test, fallback=subject, response=response)
+        checks.check_robust(safe, tolerance=1e-12)
 
 
 def test_the_table_compares_them_all() -> None:

@@ -72,13 +72,13 @@ def test_constant_payoffs_put_nothing_at_stake() -> None:
     problem = lr.DecisionProblem.from_payoffs([[7.0, 7.0], [7.0, 7.0]])
     assert problem.span == 0
     assert problem.in_payoffs(0.0) == 7
-    for rule in (lr.rules.RegretGap(problem, 8), lr.rules.RegretRate(problem, 8), lr.rules.ExactTest(problem, 8)):
-        safe = lr.robust.Robust(lr.predictors.Scheduled([[1.0, 0.0]]), rule)
-        assert (safe.trip_times([[1] * 8]) == 9).all()
+    for test in (lr.RegretGap(8), lr.RegretRate(8), lr.ExactTest(1 / 8, 8)):
+        safe = lr.robustify(lr.predictors.Scheduled([[1.0, 0.0]]), problem, test=test)
+        assert (safe.alarm_times([[1] * 8]) == 9).all()
         memory = safe.start()
         for _ in range(8):
             memory = safe.update(memory, 1)
-        assert not rule.tripped(memory.rule)
+        assert not safe.switched(memory)
 
 
 def test_presets_pay_what_they_say() -> None:

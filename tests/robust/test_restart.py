@@ -2,6 +2,8 @@
 
 import importlib
 import math
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +12,14 @@ from scipy.stats import binomtest
 import lowregret as lr
 from lowregret import adversaries, certificates, checks
 from lowregret.distances import exact_sequence_tv
+from lowregret.robust.average_restart import theorem_4_2
 
-from ..conftest import random_markov, random_problem, with_urn
+from ..conftest import random_markov, random_problem
 
 ALTERNATOR = lr.Markov([[0.2, 0.8], [0.8, 0.2]], 1)
 
 
-def transcribed(safe: lr.AverageRestart, tokens: list[int]) -> tuple[np.ndarray, np.ndarray, bool]:
+def transcribed(safe: lr.AverageRestart, tokens: list[int], alpha: float = 1.0) -> tuple[np.ndarray, np.ndarray, bool]:
     """The average response and the average law before each step, every copy run anew from its first token.
 
     Written from the algorithm: at step t the copies m = t - D + 1 .. t have seen tokens m .. t-1; m < 1 counts as 1.
@@ -36,15 +39,16 @@ def transcribed(safe: lr.AverageRestart, tokens: list[int]) -> tuple[np.ndarray,
             y = tokens[s]
             gain_S = (response(counts / counts.sum()) - response(base_TxS[s])) @ U
             gap += gain_S[y]
-            if isinstance(safe.rule, lr.rules.ExactTest):
-                rates_K, prior = safe.rule.rates_K, safe.rule.prior
+            if isinstance(safe.test, lr.ExactTest):
+                prior = safe.copy.setting.watch.prior
+                rates_K = prior.rates_K
                 lead_AxS = U - response(base_TxS[s]) @ U
                 gained_AxKxS = np.exp(rates_K[:, None] * lead_AxS[:, None, :])
                 odds_AxK = gained_AxKxS[..., y] / np.maximum(1, gained_AxKxS @ base_TxS[s])
                 wealth_AxK = (wealth_AxK + prior.weights_K(age)) * odds_AxK
-                alarm = wealth_AxK.sum() + prior.unspent(age) >= 1 / safe.rule.delta
+                alarm = wealth_AxK.sum() + prior.unspent(age) >= 1 / safe.test.delta
             else:
-                noise = 8 * math.log(safe.horizon) + 8 * (safe.alpha + 1) * math.log(D)
+                noise = 8 * math.log(safe.horizon) + 8 * (alpha + 1) * math.log(D)
                 alarm = gap >= age * eta * math.log(len(U)) + math.sqrt(noise * age)
             switched = switched or alarm
             counts[y] += 1
@@ -71,21 +75,35 @@ def hostile(safe: lr.AverageRestart, horizon: int, noise: float, rng: np.random.
     return np.array(tokens)
 
 
+def restarted(
+    base: Any, problem: lr.DecisionProblem, L: int, D: int, T: int, delta: float, temperature: float | None = None
+) -> lr.AverageRestart:
+    """Copies with the exact test, and the urn for good."""
+    urn, response = lr.PolyaUrn(problem.n_states), lr.QuantalResponse(temperature)
+    return lr.AverageRestart(base, problem, L, D, T, test=lr.ExactTest(delta, D), fallback=urn, response=response)
+
+
 def a_case(seed: int, actions: int | None = None) -> lr.AverageRestart:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, most_actions=4, most_states=4)
     while actions is not None and problem.n_actions != actions:
         problem = random_problem(rng, most_actions=4, most_states=4)
     L, D, T = int(rng.integers(0, 3)), int(rng.integers(1, 14)), 40
-    rule = with_urn(problem, D, float(rng.choice([0.05, 0.3, 0.7])))
-    return lr.AverageRestart(random_markov(rng, problem.n_states, L), problem, L, D, T, rule=rule)
+    delta = float(rng.choice([0.05, 0.3, 0.7]))
+    return restarted(random_markov(rng, problem.n_states, L), problem, L, D, T, delta)
+
+
+@cache
+def told(seed: int) -> tuple[lr.AverageRestart, np.ndarray, tuple[np.ndarray, np.ndarray, bool]]:
+    """A case, tokens that hurt it, and what its transcription says."""
+    safe = a_case(seed, actions=2 if seed % 2 else None)
+    tokens = hostile(safe, 40, 0.3, np.random.default_rng(seed))
+    return safe, tokens, transcribed(safe, tokens.tolist())
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_equals_a_quadratic_transcription(seed: int) -> None:
-    safe = a_case(seed, actions=2 if seed % 2 else None)
-    tokens = hostile(safe, 40, 0.3, np.random.default_rng(seed))
-    response_TxA, law_TxS, _ = transcribed(safe, tokens.tolist())
+    safe, tokens, (response_TxA, law_TxS, _) = told(seed)
     np.testing.assert_allclose(safe.policy_sequence(tokens), response_TxA, atol=1e-9)
     if safe.problem.n_actions > 2:
         return
@@ -103,30 +121,24 @@ def test_equals_a_quadratic_transcription(seed: int) -> None:
             np.testing.assert_allclose(tilt[inside], (slope * D + shift)[inside], atol=1e-5)
 
 
-def test_the_theorems_own_rule_equals_its_transcription() -> None:
+def test_the_theorems_own_test_equals_its_transcription() -> None:
     problem = lr.DecisionProblem([[1, -1], [-1, 1]])
     sure = lr.Markov([0.999, 0.001], 0)
-    safe = lr.AverageRestart(sure, problem, 0, 48, 80, alpha=0.5)
-    tokens = np.ones(80, dtype=int)
+    safe = lr.AverageRestart(sure, problem, 0, 40, 56, test=theorem_4_2(56, 40, 0.5))
+    tokens = np.ones(56, dtype=int)
     tokens[::11] = 0
-    response_TxA, _, switched = transcribed(safe, tokens.tolist())
+    response_TxA, _, switched = transcribed(safe, tokens.tolist(), alpha=0.5)
     assert switched  # else this shows nothing
     np.testing.assert_allclose(safe.policy_sequence(tokens), response_TxA, atol=1e-9)
 
 
 def test_transcriptions_do_switch() -> None:
     """Most of the cases above must be about more than the base model."""
-    switched = 0
-    for seed in range(24):
-        safe = a_case(seed, actions=2 if seed % 2 else None)
-        tokens = hostile(safe, 40, 0.3, np.random.default_rng(seed))
-        switched += transcribed(safe, tokens.tolist())[2]
-    assert switched >= 8
+    assert sum(told(seed)[2][2] for seed in range(24)) >= 8
 
 
 def test_the_base_model_bit_for_bit_while_no_copy_has_switched() -> None:
-    rule = with_urn(lr.matching(), 32, 1e-4)
-    safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 32, 300, rule=rule)
+    safe = restarted(ALTERNATOR, lr.matching(), 1, 32, 300, 1e-4)
     tokens = lr.sample(ALTERNATOR, 300, 20, seed=0)
     base = ALTERNATOR.predict_sequence(tokens)
     memory = safe.start((20,))
@@ -146,8 +158,7 @@ def test_the_base_model_bit_for_bit_while_no_copy_has_switched() -> None:
 def test_saturated_responses_are_averaged_in_logarithms() -> None:
     """At this temperature a sigmoid of the lead is 1 to the last bit: its logit would be infinite."""
     problem = lr.DecisionProblem([[1, -1], [-1, 1]])
-    rule = with_urn(problem, 8, 0.5, temperature=1e-3)
-    safe = lr.AverageRestart(lr.Markov([[0.02, 0.98], [0.98, 0.02]], 1), problem, 1, 8, 100, rule=rule)
+    safe = restarted(lr.Markov([[0.02, 0.98], [0.98, 0.02]], 1), problem, 1, 8, 100, 0.5, temperature=1e-3)
     laws = safe.predict_sequence(np.zeros(60, dtype=int))
     assert ((laws > 0) & (laws < 1)).all()
     # Five copies say 0 (by about 2 * 5/7 of lead at least) and the base says 1 by 1.92: the lead stays inside.
@@ -172,7 +183,7 @@ def test_it_looks_back_no_further_than_it_says(seed: int) -> None:
 def test_contexts_are_checked_within_the_horizon() -> None:
     """What has an end is never told more tokens than it takes."""
     flat = lr.predictors.Scheduled([[0.5, 0.5]])
-    checks.check_window(lr.robustify(flat, lr.matching(), 10, rule=lr.rules.RegretGap(lr.matching(), 10)), 9)
+    checks.check_window(lr.robustify(flat, lr.matching(), test=lr.RegretGap(10)), 9)
     with pytest.raises(checks.LawBroken, match="Robust"):
         checks.check_window(lr.robustify(lr.predictors.Scheduled([[0.99, 0.01]]), lr.matching(), 30), 2)
     with pytest.raises(checks.LawBroken, match="Hedge"):
@@ -198,12 +209,7 @@ def test_checks_find_a_context_longer_than_it_says() -> None:
     checks.check_window(beyond, 1)  # it says nothing of how long it lasts
     with pytest.raises(checks.LawBroken, match="FromFunction"):
         checks.check_window(beyond, 1, reach=150)
-    for says in (
-        {"horizon": 120},
-        {"context": 120},
-        {"looks_back": 100},
-        {"rule": lr.rules.RegretRate(lr.matching(), 120)},
-    ):
+    for says in ({"horizon": 120}, {"context": 120}, {"looks_back": 100}):
         told = lr.FromFunction(beyond.fn, n_states=2)
         vars(told).update(says)
         with pytest.raises(checks.LawBroken, match="FromFunction"):
@@ -213,7 +219,7 @@ def test_checks_find_a_context_longer_than_it_says() -> None:
     late = lr.predictors.Scheduled([[0.5, 0.5]] * 12 + [[0.1, 0.9]])
     with pytest.raises(checks.LawBroken, match="Scheduled"):
         checks.check_window(late, 1)
-    # Where only a monotonous past trips a rule, half of the pasts are monotonous.
+    # Where only a monotonous past raises an alarm, half of the pasts are monotonous.
     streak = lr.FromFunction(lambda h: [0.9, 0.1] if len(h) >= 9 and not any(h[-9:]) else [0.5, 0.5], n_states=2)
     with pytest.raises(checks.LawBroken, match="FromFunction"):
         checks.check_window(streak, 8)
@@ -229,34 +235,32 @@ def test_checks_find_a_context_longer_than_it_says() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
-    """All sequences, at every prefix, with rules that do switch; T = 14 for two states, by the closed forms."""
+    """All sequences, at every prefix, with copies that do switch; T = 11 for two states, by the closed forms."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, most_actions=4, most_states=2 if seed < 5 else 3)
-    T = {2: 14, 3: 8}[problem.n_states]
-    D = int(rng.integers(2, 8))
+    T = {2: 11, 3: 6}[problem.n_states]
+    D = min(int(rng.integers(2, 8)), T - 1)
     base = random_markov(rng, problem.n_states, 1)
-    for rule in (
-        None,
-        with_urn(problem, D, 0.9),
-        with_urn(problem, D, 0.4, temperature=0.05),
+    for safe in (
+        lr.AverageRestart(base, problem, 1, D, T),
+        restarted(base, problem, 1, D, T, 0.9),
+        restarted(base, problem, 1, D, T, 0.4, temperature=0.05),
     ):
-        safe = lr.AverageRestart(base, problem, 1, D, T, rule=rule)
         regret_NxT = lr.external_regret(problem, safe, adversaries.all_sequences(problem.n_states, T))
         bounds_T = np.array([sum(safe.certificate.at(t).terms.values()) for t in range(1, T + 1)])
         assert (regret_NxT.max(axis=0) <= bounds_T + 1e-9).all()
         sharp = safe.certificate.sharpen()
         assert sharp.regret_bound <= safe.certificate.regret_bound
-        if rule is None:
+        if isinstance(safe.test, lr.RegretGap):
             exact = adversaries.worst_case_by_counts(lr.PolyaUrn(problem.n_states), problem, D, safe.temperature)
             assert sharp.terms["fallback"] == pytest.approx((T + D - 1) / T * exact)
         assert (regret_NxT.max(axis=0) <= [sum(sharp.at(t).terms.values()) for t in range(1, T + 1)]).all()
 
 
 def test_no_beam_breaks_the_certificate() -> None:
-    for D, T in ((48, 160), (96, 160)):
-        rule = with_urn(lr.matching(), D, 0.5)
-        safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, rule=rule)
-        found = adversaries.beam(safe, lr.matching(), T, width=64)
+    for D, T in ((48, 120), (80, 120)):
+        safe = restarted(ALTERNATOR, lr.matching(), 1, D, T, 0.5)
+        found = adversaries.beam(safe, lr.matching(), T, width=12)
         ones = lr.external_regret(lr.matching(), safe, np.ones(T, dtype=int))[-1]
         assert 0 < max(found.regret, ones) <= safe.certificate.sharpen().regret_bound < 1
 
@@ -267,17 +271,17 @@ def test_tv_by_enumeration(seed: int) -> None:
     problem = random_problem(rng, most_actions=2, most_states=2)
     base, D, T = random_markov(rng, 2, 1), int(rng.integers(3, 8)), 11
     delta = 0.5 / (T - 1)
-    safe = lr.AverageRestart(base, problem, 1, D, T, rule=with_urn(problem, D, delta))
+    safe = restarted(base, problem, 1, D, T, delta)
     assert safe.certificate.tv_bound == pytest.approx(0.5)
     assert exact_sequence_tv(base, safe, T) <= 0.5
-    loose = lr.AverageRestart(base, problem, 1, D, T, rule=with_urn(problem, D, 0.9))
+    loose = restarted(base, problem, 1, D, T, 0.9)
     assert loose.certificate.tv_bound == 1
 
 
 def test_false_alarms_stay_within_delta() -> None:
     """The chance that any copy ever switches, in distribution."""
-    T, D, n, delta = 128, 32, 3000, 0.2
-    safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, rule=with_urn(lr.matching(), D, delta / (T - 1)))
+    T, D, n, delta = 64, 16, 1000, 0.2
+    safe = restarted(ALTERNATOR, lr.matching(), 1, D, T, delta / (T - 1))
     tokens = lr.sample(ALTERNATOR, T, n, seed=1)
     memory, ever = safe.start((n,)), np.zeros(n, dtype=bool)
     for t in range(T):
@@ -291,18 +295,18 @@ def test_false_alarms_stay_within_delta() -> None:
 @pytest.mark.parametrize(
     ("extra", "ones", "coin"),
     [
-        (128, (0.998, 0.091), (0.224, 0.122)),
+        pytest.param(128, (0.998, 0.091), (0.224, 0.122), marks=pytest.mark.long),
         pytest.param(256, (0.673, 0.052), (0.219, 0.071), marks=pytest.mark.long),
         pytest.param(512, (0.394, 0.029), (0.222, 0.041), marks=pytest.mark.long),
     ],
 )
 def test_numbers(extra: int, ones: tuple[float, float], coin: tuple[float, float]) -> None:
-    """Mean regret of the alternator at T = 2048: Theorem 4.2's rule, and the exact test at delta = 1/extra in all."""
+    """Mean regret of the alternator at T = 2048: Theorem 4.2's test, and the exact one at delta = 1/extra in all."""
     T, problem, n = 2048, lr.matching(), 8
     coins = lr.sample(lr.predictors.Scheduled([[1 / 3, 2 / 3]]), T, n, seed=3)
-    rules = (None, with_urn(problem, extra, 1 / extra / T))
-    for rule, sure, random in zip(rules, ones, coin, strict=True):
-        safe = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T, rule=rule)
+    own, exact = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T), lr.ExactTest(1 / extra / T, extra)
+    urn = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T, test=exact, fallback=lr.PolyaUrn(2))
+    for safe, sure, random in zip((own, urn), ones, coin, strict=True):
         both = np.concatenate([np.ones((1, T), dtype=int), coins])
         regret = lr.external_regret(problem, safe, both)[:, -1]
         assert regret[0] == pytest.approx(sure, abs=1.01e-3)
@@ -314,7 +318,8 @@ def test_numbers(extra: int, ones: tuple[float, float], coin: tuple[float, float
 def test_certificate_of_the_theorem() -> None:
     """Regret and TV as the corrected Theorem 4.2 has them."""
     T, D, alpha = 10_000, 1024, 1.0
-    given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, alpha).certificate
+    safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T)
+    given = safe.certificate
     noise = math.sqrt((8 * math.log(T) + 8 * (alpha + 1) * math.log(D)) / D)
     one_copy = certificates.lemma_2_3(lr.matching(), D, D**-0.5) + math.log(2) / math.sqrt(D) + noise + 1 / D
     assert given.regret_bound == pytest.approx((T + D - 1) / T * one_copy)
@@ -322,28 +327,15 @@ def test_certificate_of_the_theorem() -> None:
     # As printed, the bracket is (sqrt(2) + 1) / D + noise: less than one copy can lose.
     printed = (math.sqrt(2) + 1) / D + noise
     assert printed == pytest.approx(0.4269, abs=5e-4)
-    rule = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, alpha).rule
-    worst = adversaries.exact_worst_case(
-        lr.robust.Robust(lr.predictors.Scheduled([[1.0, 0.0]]), rule), lr.matching(), D
-    )
+    one = lr.robustify(lr.predictors.Scheduled([[1.0, 0.0]]), lr.matching(), test=safe.test)
+    worst = adversaries.exact_worst_case(one, lr.matching(), D)
     assert worst.regret == pytest.approx(0.4756, abs=5e-4)
     assert worst.regret > printed
 
 
-def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
-    m = lr.matching()
-    rate = lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=lr.rules.RegretRate(m, 16)).certificate
+def test_a_test_without_a_regret_guarantee() -> None:
+    rate = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 16, 100, test=lr.RegretRate(16)).certificate
     assert (rate.regret_bound, rate.tv_bound) == (1.0, 1.0)
-
-    class Sharp(lr.rules.RegretGap):
-        @property
-        def certificate(self) -> lr.Certificate:
-            return super().certificate.sharpen()
-
-    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, 2.0)).certificate
-    plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=lr.rules.RegretGap(m, 64, 2.0)).certificate
-    assert sharp.tv_bound == plain.tv_bound == pytest.approx(999 / 64**2)
-    assert sharp.regret_bound == pytest.approx(plain.sharpen().regret_bound)
 
 
 def test_nested_contexts_add_up() -> None:
@@ -366,23 +358,12 @@ def test_float32_and_torch_keep_their_kind() -> None:
     tokens = torch.zeros((3, 12), dtype=torch.int64)
     assert safe.predict_sequence(tokens).dtype == torch.float64
     half = lr.FromFunction(lambda h: torch.tensor([0.9, 0.1], dtype=torch.float32), n_states=2)
-    restarted = lr.AverageRestart(half, lr.matching(), 0, 4, 40, rule=with_urn(lr.matching(), 4, 0.9))
-    memory = restarted.start((), like=tokens)
+    safe = restarted(half, lr.matching(), 0, 4, 40, 0.9)
+    memory = safe.start((), like=tokens)
     for _ in range(5):
-        memory = restarted.update(memory, 1)
-    assert bool(restarted.switched(memory))
-    assert restarted.predict(memory).dtype == restarted.policy(memory).dtype == torch.float32
-
-
-def test_a_fallback_that_acts_gives_a_policy() -> None:
-    problem = lr.rock_paper_scissors()
-    rule = lr.rules.ExactTest(problem, 16, delta=0.1, fallback=lr.policies.Hedge(problem, 16))
-    safe = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), problem, 0, 16, 100, rule=rule)
-    assert safe.policy_sequence(np.zeros(60, dtype=int)).shape == (60, 3)
-    two = lr.matching()
-    acts = lr.rules.ExactTest(two, 4, delta=0.1, fallback=lr.policies.Hedge(two, 4))
-    with pytest.raises(ValueError, match="predict needs a fallback that predicts, and Hedge is a policy"):
-        lr.AverageRestart(ALTERNATOR, two, 1, 4, 50, rule=acts).predict_sequence([0, 1])
+        memory = safe.update(memory, 1)
+    assert bool(safe.switched(memory))
+    assert safe.predict(memory).dtype == safe.policy(memory).dtype == torch.float32
 
 
 # RestartHedge
@@ -437,7 +418,7 @@ def test_context_needed_is_the_least() -> None:
         tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(60, 150))
         bounds = []
         for extra in range(1, T + 1):
-            given = lr.rules.ExactTest(problem, extra, delta=tv / T).certificate
+            given = lr.robust.algorithm_1(problem, lr.ExactTest(tv / T, extra)).certificate
             bounds.append(min(problem.span, (T + extra - 1) / T * sum(given.terms.values())))
         lowest = min(bounds)
         for regret in (lowest, lowest * (1 + 1e-6), lowest * 1.01, float(rng.uniform(lowest, problem.span))):
@@ -452,8 +433,8 @@ def test_context_needed_is_the_least() -> None:
     with pytest.raises(ValueError, match="certified"):
         lr.robust.window_needed(lr.matching(), 0.5, 0.01, 300, window=290)
     extra = lr.robust.window_needed(lr.matching(), 0.5, 0.01, 10_000)
-    rule = lr.rules.ExactTest(lr.matching(), extra, delta=0.01 / 10_000)
-    given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, extra, 10_000, rule=rule).certificate
+    test = lr.ExactTest(0.01 / 10_000, extra)
+    given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, extra, 10_000, test=test).certificate
     assert given.regret_bound <= 0.5
     assert given.tv_bound == pytest.approx(0.01, rel=2e-4)
 
@@ -465,20 +446,20 @@ def test_bad_input_by_name() -> None:
         given = dict(predictor=ALTERNATOR, problem=m, window=1, extra_window=8, horizon=100)
         return lr.AverageRestart(**(given | changed))  # type: ignore[arg-type]
 
-    rps = lr.rock_paper_scissors()
+    rps, history = lr.rock_paper_scissors(), lr.FromFunction(lambda h: [0.5, 0.5], n_states=2)
     for changed, message in (
         ({"window": 93}, "window \\+ extra_window must be at most the horizon 100, got 93 \\+ 8"),
         ({"horizon": 8}, "at most the horizon 8, got 1 \\+ 8"),
         ({"window": 0}, "window must be at least what Markov looks back, 1, got 0"),
         ({"window": -1}, "window must be a whole number >= 0"),
         ({"extra_window": 0}, "extra_window must be a whole number >= 1"),
-        ({"alpha": 0.0}, "alpha must be a positive"),
         ({"problem": rps}, "predictor and problem must have the same states"),
-        ({"rule": "exact"}, "rule must be a rule such as ExactTest, got str"),
-        ({"rule": lr.rules.VRegret(8)}, "rule must be a rule such as ExactTest, got VRegret"),
-        ({"rule": with_urn(m, 100)}, "rule must have the copies' horizon, extra_window = 8, got 100"),
-        ({"rule": with_urn(lr.cost_loss(1, 4), 8)}, "rule was made for another problem"),
-        ({"rule": with_urn(m, 8), "alpha": 2.0}, "alpha only builds the default rule"),
+        ({"test": "exact"}, "test must be"),
+        ({"test": lr.VRegret(8)}, "problem must be None"),
+        ({"test": lr.ExactTest(0.1, 100)}, "test must have the copies' horizon, extra_window = 8, got 100"),
+        ({"fallback": lr.predictors.ShrunkUrn(lr.cost_loss(1, 4), 8)}, "was made for another problem"),
+        ({"fallback": lr.policies.AdaHedge(m)}, "fallback AdaHedge is a policy"),
+        ({"fallback": history}, "fallback FromFunction keeps a memory that grows with the past"),
     ):
         with pytest.raises(ValueError, match=message):
             build(**changed)
@@ -487,7 +468,7 @@ def test_bad_input_by_name() -> None:
     many = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), rps, 0, 8, 100)
     with pytest.raises(ValueError, match="predict needs a problem with at most two actions, this one has 3"):
         many.predict(many.start())
-    assert build(extra_window=1).rule.horizon == 1  # one copy has no union to pay for
+    assert build(extra_window=1).test.horizon == 1  # one copy has no union to pay for
     short = build(horizon=9)
     memory = short.start()
     for _ in range(9):
@@ -497,9 +478,6 @@ def test_bad_input_by_name() -> None:
     for form in (short.predict_sequence, short.policy_sequence):
         with pytest.raises(ValueError, match="tokens are longer than the horizon: 10 steps, 9"):
             form([0] * 10)
-    history = lr.FromFunction(lambda h: [0.5, 0.5], n_states=2)
-    with pytest.raises(ValueError, match="fallback FromFunction keeps a memory that grows with the past"):
-        build(rule=lr.rules.ExactTest(m, 8, fallback=history))
     with pytest.raises(ValueError, match="averaged"):
         lr.policies.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
     for wrong, message in ((None, "predictor must be a predictor or a policy"), (ALTERNATOR, "tolerance must be")):

@@ -1,4 +1,4 @@
-"""Several models behind one rule: each keeps its own chance of a switch, and their shares can be read."""
+"""Several models behind one test: each keeps its own chance of a switch, and their shares can be read."""
 
 import itertools
 import json
@@ -25,12 +25,16 @@ def chances(parts: list[Any], tokens: np.ndarray) -> np.ndarray:
     return np.stack(found)
 
 
+def robust(mixture: lr.Mixture, delta: float, T: int) -> lr.robust.Robust:
+    return lr.robustify(mixture, COIN, test=lr.ExactTest(delta, T), response=lr.QuantalResponse(0.3))
+
+
 def all_of(n_states: int, horizon: int) -> np.ndarray:
     return np.array(list(itertools.product(range(n_states), repeat=horizon)))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_each_model_keeps_its_own_chance_of_a_switch(seed: int) -> None:
+def test_each_model_keeps_its_own_chance_of_an_alarm(seed: int) -> None:
     """Over all sequences: at most delta each, guarded at delta_for(delta); at most delta_mix / w_i for any weights."""
     rng, T, delta = np.random.default_rng(seed), 9, 0.3
     parts = [lr.predictors.Scheduled(rng.dirichlet([0.4, 0.4], T)) for _ in range(2)] + [
@@ -40,8 +44,7 @@ def test_each_model_keeps_its_own_chance_of_a_switch(seed: int) -> None:
     mixture = lr.Mixture(parts, None if seed % 2 else rng.dirichlet(np.ones(4)))
     tokens = all_of(2, T)
     for level in (delta, mixture.delta_for(delta)):
-        rule = lr.rules.ExactTest(COIN, T, delta=level, temperature=0.3)
-        late = lr.robustify(mixture, COIN, T, rule=rule).trip_times(tokens) <= T
+        late = robust(mixture, level, T).alarm_times(tokens) <= T
         switched = chances(parts, tokens)[:, late].sum(axis=-1)
         assert (switched <= level / np.array(mixture.weights) + 1e-12).all()
     assert (switched <= delta).all()
@@ -54,8 +57,7 @@ def test_at_delta_itself_a_model_can_be_left_more_often() -> None:
     mixture, tokens = lr.Mixture([DOWN] * 7 + [UP]), all_of(2, T)
     found = {}
     for level in (delta, mixture.delta_for(delta)):
-        rule = lr.rules.ExactTest(COIN, T, delta=level, temperature=0.3)
-        late = lr.robustify(mixture, COIN, T, rule=rule).trip_times(tokens) <= T
+        late = robust(mixture, level, T).alarm_times(tokens) <= T
         found[level] = chances([UP], tokens)[0, late].sum()
     assert found[delta] > 0.8
     assert found[mixture.delta_for(delta)] <= delta
@@ -67,10 +69,10 @@ def test_true_models_switch_within_delta() -> None:
     rng, n, T, delta = np.random.default_rng(0), 100, 80, 0.05
     parts = [random_markov(rng, 3) for _ in range(3)]
     mixture, problem = lr.Mixture(parts), lr.rock_paper_scissors()
-    safe = lr.robustify(mixture, problem, T, rule=lr.rules.ExactTest(problem, T, delta=mixture.delta_for(delta)))
+    safe = lr.robustify(mixture, problem, test=lr.ExactTest(mixture.delta_for(delta), T))
     for i, part in enumerate(parts):
         tokens = lr.sample(part, T, n, seed=i)
-        assert (safe.trip_times(tokens) <= T).sum() <= stats.binom.ppf(1 - 1e-4, n, delta)
+        assert (safe.alarm_times(tokens) <= T).sum() <= stats.binom.ppf(1 - 1e-4, n, delta)
 
 
 def test_shares_are_read_live() -> None:
@@ -78,10 +80,10 @@ def test_shares_are_read_live() -> None:
     rng, T = np.random.default_rng(1), 60
     weights = [0.5, 0.3, 0.2]
     mixture = lr.Mixture([DOWN, lr.predictors.Scheduled([[0.9, 0.1]]), lr.Markov([[0.6, 0.4], [0.7, 0.3]], 1)], weights)
-    rule = lr.rules.ExactTest(COIN, T, delta=mixture.delta_for(0.2))
+    test = lr.ExactTest(mixture.delta_for(0.2), T)
     alone = lr.predictors.Stream(mixture)
-    guard = lr.Guard(COIN, test=lr.ExactTest(rule.delta, T), response=lr.QuantalResponse())
-    safe = lr.predictors.Stream(lr.robustify(mixture, COIN, T, rule=rule))
+    guard = lr.Guard(COIN, test=test, response=lr.QuantalResponse())
+    safe = lr.predictors.Stream(lr.robustify(mixture, COIN, test=test))
     tokens = np.where(np.arange(T) < 30, 1, rng.integers(2, size=T))  # all of them expect 0
     literal, played = np.array(weights), []
     for t, token in enumerate(tokens):
@@ -105,12 +107,12 @@ def test_shares_are_read_live() -> None:
 
 
 def test_the_certificate_says_it() -> None:
-    rule = lr.rules.ExactTest(COIN, 100, delta=0.02)
-    even = lr.robust.Robust(lr.Mixture([UP, DOWN]), rule).certificate
+    test = lr.ExactTest(0.02, 100)
+    even = lr.robustify(lr.Mixture([UP, DOWN]), COIN, test=test).certificate
     assert "any one of the 2 models is right, a switch has a chance of at most 0.04." in str(even)
-    odd = lr.robust.Robust(lr.Mixture([UP, DOWN], [0.8, 0.2]), rule).certificate
+    odd = lr.robustify(lr.Mixture([UP, DOWN], [0.8, 0.2]), COIN, test=test).certificate
     assert "at most 0.025, 0.1, in their order" in odd.statement
-    alone = lr.robust.Robust(UP, rule)
+    alone = lr.robustify(UP, COIN, test=test)
     assert "models" not in str(alone.certificate)
     assert alone.shares(alone.start((3,))).tolist() == [[1.0], [1.0], [1.0]]
     with pytest.raises(ValueError, match="shares needs a predictor made of models, such as Mixture, got Scheduled"):

@@ -34,7 +34,7 @@ from lowregret.transformer import (
 from lowregret.transformer import run_folder as state
 from lowregret.transformer.training import Training, train
 
-from ..conftest import with_urn
+from .test_training import robust_with_urn
 
 TIMES = int(os.environ.get("LOWREGRET_FUZZ", "1"))
 SMALL = Size(8, 8, 2, 1, 8)
@@ -47,8 +47,8 @@ class Stopped(Exception):
 
 
 def task() -> Distil:
-    base, rule = Transformer(Decoder(2, SMALL, seed=9)), with_urn(lr.matching(), 8)
-    return Distil(lr.sources.paper_sources(8)["b"], base, rule, play_every=2, play_count=3, pool=4)
+    robust = robust_with_urn(Transformer(Decoder(2, SMALL, seed=9)), lr.matching(), 8)
+    return Distil(lr.sources.paper_sources(8)["b"], robust, play_every=2, play_count=3, pool=4)
 
 
 def give_up(progress: Progress) -> None:
@@ -62,7 +62,7 @@ def written(kind: str, folder: Path) -> Path:
         save(Decoder(2, SMALL, seed=1), folder / "m.safetensors", {"note": "hello"})
         return folder / "m.safetensors"
     if kind == "built":
-        model = construct.build(Decoder(2, SMALL, seed=1), lr.rules.RegretGap(lr.cost_loss(1, 4), 6))
+        model = construct.build(Decoder(2, SMALL, seed=1), lr.robust.algorithm_1(lr.cost_loss(1, 4), lr.RegretGap(6)))
         construct.save(model, folder / "m.safetensors")
         return folder / "m.safetensors"
     with pytest.raises(Stopped):

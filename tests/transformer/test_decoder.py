@@ -16,8 +16,6 @@ from lowregret.transformer import decoder as decoding
 from lowregret.transformer import predictor as predicting
 from lowregret.transformer.decoder import Extending, by_sigmoid
 
-from ..conftest import with_urn
-
 SMALL = Size(context=16, width=24, heads=3, layers=2, inner=48)
 
 
@@ -183,10 +181,11 @@ def test_it_keeps_the_laws_of_predictors(n_states: int) -> None:
     lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("rule", [with_urn, lr.rules.RegretGap, lr.rules.RegretRate])
-def test_it_can_be_robustified(rule: type) -> None:
+@pytest.mark.parametrize("test", [lr.ExactTest(1 / 16, 16), lr.RegretGap(16), lr.RegretRate(16)])
+def test_it_can_be_robustified(test: Any) -> None:
     model = Transformer(Decoder(3, SMALL, seed=2))
-    lr.checks.check_rule(rule(lr.matching(3), SMALL.context), model, horizon=SMALL.context, tolerance=1e-4)
+    robust = lr.robustify(model, lr.matching(3), test=test, fallback=lr.PolyaUrn(3))
+    lr.checks.check_robust(robust, horizon=SMALL.context, tolerance=1e-4)
 
 
 def test_streams_of_different_ages_share_a_memory() -> None:

@@ -28,11 +28,11 @@ from lowregret.transformer import (
     train,
 )
 from lowregret.transformer.held_out import Compared, Measured, compared, measured
-from lowregret.transformer.tasks import Batch, after_trip, loss_of
+from lowregret.transformer.tasks import Batch, after_alarm, loss_of
 from lowregret.transformer.training import Training
 from paper.app import _app
 
-from ..conftest import with_urn
+from .test_training import robust_with_urn
 
 SMALL = Size(8, 16, 2, 1, 16)
 STICKY = np.array([[0.9, 0.1], [0.3, 0.7]])
@@ -124,28 +124,28 @@ def test_nothing_after_the_end_of_a_sequence_counts() -> None:
 def test_robust_tasks_take_recordings(kind: Any) -> None:
     """The first half of a batch are windows, as far as they go; what is to be learnt there is Algorithm 1's."""
     recording, base = Recording.of(RAGGED, held_out=0), Transformer(Decoder(2, SMALL, seed=1))
-    rule = with_urn(lr.matching(), 8, delta=0.9)
-    batch = kind(recording, base, rule).batch(24, slice(None), 8, data.generator("cpu", 0), None)
+    robust = robust_with_urn(base, lr.matching(), 8, delta=0.9)
+    batch = kind(recording, robust).batch(24, slice(None), 8, data.generator("cpu", 0), None)
     windows = recording.windows(12, 8, data.generator("cpu", 0))
     assert torch.equal(batch.tokens_BxT[:12], windows.tokens_NxT)
     assert torch.equal(batch.weights_BxT[:12], windows.own_NxT)
     assert not windows.own_NxT.bool().all()
     if kind is Distil:
         assert batch.weights_BxT[12:].bool().all()
-        robust = lr.robust.Robust(base, rule).predict_sequence(batch.tokens_BxT)
-        torch.testing.assert_close(batch.targets_BxTxS, robust, atol=1e-6, rtol=0)
+        expected = robust.predict_sequence(batch.tokens_BxT)
+        torch.testing.assert_close(batch.targets_BxTxS, expected, atol=1e-6, rtol=0)
     else:
-        late = after_trip(rule, base.predict_sequence(batch.tokens_BxT[12:]), batch.tokens_BxT[12:])
+        late = after_alarm(robust, base.predict_sequence(batch.tokens_BxT[12:]), batch.tokens_BxT[12:])
         assert torch.equal(batch.weights_BxT[12:], late.float())
     with pytest.raises(ValueError, match="source must have the problem's 3 states"):
-        kind(recording, Transformer(Decoder(3, SMALL)), with_urn(lr.matching(3), 8))
+        kind(recording, robust_with_urn(Transformer(Decoder(3, SMALL)), lr.matching(3), 8))
 
 
 def test_a_student_is_compared_on_what_was_held_out() -> None:
     base = Transformer(Decoder(2, SMALL, seed=1))
     rows = np.zeros((20, 8), dtype=np.int64)
     rows[18:] = 1  # only what is held out has ones
-    task = Distil(Recording.of(rows, n_states=2), base, with_urn(lr.matching(), 8))
+    task = Distil(Recording.of(rows, n_states=2), robust_with_urn(base, lr.matching(), 8))
     seen: list[torch.Tensor] = []
 
     def laws(tokens: torch.Tensor) -> torch.Tensor:
@@ -154,7 +154,7 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 
     spied = Transformer(base.decoder)
     object.__setattr__(spied, "laws_on_device", laws)
-    task.base = spied
+    object.__setattr__(task.robust, "base", spied)
     found = compared(task, base, TrainingSettings(size=SMALL, steps=2))
     assert isinstance(found, Compared)
     assert found.student == found.base
@@ -282,7 +282,7 @@ def test_from_a_recording_to_a_robust_model(tmp_path: Path, monkeypatch: pytest.
     about = checkpoints.read("robust.safetensors").about
     problem = payoffs_in("payoffs.csv")
     assert about["size"] == SMALL._asdict()
-    assert about["task"]["Distil"]["rule"]["ExactTest"]["problem"] == {"DecisionProblem": problem.utility.tolist()}
+    assert about["task"]["Distil"]["robust"]["Robust"]["problem"] == {"DecisionProblem": problem.utility.tolist()}
     assert about["task"]["Distil"]["source"]["Recording"]["states"] == ["storm", "rain", "calm"]
     code, said = lowregret(
         *("evaluate", "robust.safetensors", "--against", "base.safetensors", *recorded, "--held-out", "0.1"),

@@ -42,6 +42,11 @@ from ..conftest import with_urn
 
 SMALL = Size(32, 16, 2, 1, 32)
 FLOAT32 = (torch.float32, torch.float32)
+GAP = lr.RegretGap(32)
+
+
+def robust_with_urn(base: lr.Predictor, problem: lr.DecisionProblem, T: int, delta: float | None = None) -> Any:
+    return lr.robust.Robust(base, with_urn(problem, T, delta), problem)
 
 
 class Fixed:
@@ -153,50 +158,63 @@ def test_losses_by_hand() -> None:
 def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Base: always 1/3. After t ones the response has regret .72, which first exceeds 1.5/sqrt(t) at t = 5."""
     T = 8
-    base, rule = lr.predictors.Scheduled([[2 / 3, 1 / 3]]), lr.rules.RegretRate(lr.matching(), T)
+    base = lr.predictors.Scheduled([[2 / 3, 1 / 3]])
+    robust = lr.robustify(base, lr.matching(), test=lr.RegretRate(T))
     urn_half = torch.tensor([[1] * T, [0] * T, [0, 0, 0, 1, 1, 1, 1, 1]])
     monkeypatch.setattr(data, "urns", lambda *_: urn_half)
-    batch = Masked(base, base, rule).batch(6, slice(None), T, data.generator("cpu", 0), None)
+    batch = Masked(base, robust).batch(6, slice(None), T, data.generator("cpu", 0), None)
     assert torch.equal(batch.tokens_BxT[3:], urn_half)
     assert torch.equal(batch.tokens_BxT[:3], data.sequences(base, 3, T, data.generator("cpu", 0)))  # drawn first
     expected = np.ones((6, T))
     for i, tokens in enumerate(urn_half.numpy()):  # step by step, as the paper says it
-        policy = 1 / (1 + math.exp(-(1 / 3) / rule.temperature))  # chance of action 0
-        earned, tripped = 0.0, None
+        policy = 1 / (1 + math.exp(-(1 / 3) / robust.temperature))  # chance of action 0
+        earned, alarm = 0.0, None
         for t in range(1, T + 1):
             earned += policy if tokens[t - 1] == 0 else 1 - policy
             best = max((tokens[:t] == a).sum() for a in (0, 1))
-            if tripped is None and (best - earned) / t > 1.5 / math.sqrt(t):
-                tripped = t
-        expected[3 + i] = 0 if tripped is None else np.arange(T) >= tripped
+            if alarm is None and (best - earned) / t > 1.5 / math.sqrt(t):
+                alarm = t
+        expected[3 + i] = 0 if alarm is None else np.arange(T) >= alarm
     np.testing.assert_array_equal(batch.weights_BxT.numpy(), expected)
     assert expected[3].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
     assert expected[4].sum() == 0  # discarded: the base does well on it
     # Every third row of each part, as one of three processes would take them.
-    part = Masked(base, base, rule).batch(6, slice(0, None, 3), T, data.generator("cpu", 0), None)
+    part = Masked(base, robust).batch(6, slice(0, None, 3), T, data.generator("cpu", 0), None)
     np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
 
 
-@pytest.mark.parametrize("rule", [with_urn, lr.rules.RegretGap, lr.rules.RegretRate, lr.rules.ExactTest])
-def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
-    T = 32
+@pytest.mark.parametrize(
+    ("test", "fallback"),
+    [
+        (lr.ExactTest(1 / 32, 32), lr.PolyaUrn(3)),
+        *((t, None) for t in (GAP, lr.RegretRate(32), lr.ExactTest(1 / 32, 32))),
+    ],
+)
+def test_distilled_targets_are_algorithm_1s(test: Any, fallback: Any) -> None:
     base = Transformer(Decoder(3, SMALL, seed=0))
-    tested = rule(lr.matching(3), T)
-    tokens = torch.randint(3, (64, T), generator=torch.Generator().manual_seed(0))
-    tokens[:32] = tokens[:32, :1]  # some that trip
-    targets = robust_laws(tested, base.laws_on_device(tokens), tokens)
-    expected = lr.robust.Robust(base, tested).predict_sequence(tokens)
-    torch.testing.assert_close(targets, expected, atol=1e-5, rtol=0)
-    if rule is not lr.rules.RegretGap:
+    robust = lr.robustify(base, lr.matching(3), test=test, fallback=fallback)
+    tokens = torch.randint(3, (64, 32), generator=torch.Generator().manual_seed(0))
+    tokens[:32] = tokens[:32, :1]  # some with an alarm
+    targets = robust_laws(robust, base.laws_on_device(tokens), tokens)
+    torch.testing.assert_close(targets, robust.predict_sequence(tokens), atol=1e-5, rtol=0)
+    if test is not GAP:
         assert not torch.allclose(targets, base.laws_on_device(tokens), atol=1e-2)
+
+
+@pytest.mark.parametrize("test", [lr.ExactTest(1 / 32, 32), GAP, lr.RegretGap(32, sharp=True), lr.RegretRate(32)])
+def test_no_device_waits_for_the_teacher(test: Any) -> None:
+    """On tensors that have no numbers whatever asks for one fails, and so does a tensor from elsewhere."""
+    robust = lr.robustify(lr.PolyaUrn(3), lr.matching(3), test=test, fallback=lr.PolyaUrn(3))
+    tokens, laws = torch.zeros((4, 32), dtype=torch.int64, device="meta"), torch.ones((4, 32, 3), device="meta")
+    assert robust_laws(robust, laws, tokens).device == tokens.device
 
 
 def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by part: half from the source, then other worlds, then the pool; the base is asked as training says."""
-    T, coin = 32, lr.matching()
-    source, rule = lr.sources.paper_sources(T)["b"], with_urn(coin, T)
+    T = 32
+    source, base = lr.sources.paper_sources(T)["b"], Transformer(Decoder(2, SMALL, seed=1))
     monkeypatch.setattr(data, "other_worlds", lambda source, n, horizon, random: torch.zeros((n, horizon)).long())
-    task = Distil(source, Transformer(Decoder(2, SMALL, seed=1)), rule)
+    task = Distil(source, robust_with_urn(base, lr.matching(), T))
     plain = task.batch(7, slice(None), T, data.generator("cpu", 0), None)
     assert plain.tokens_BxT.sum(-1).tolist()[4:] == [0, 0, 0]  # nothing was played yet
     assert torch.equal(plain.tokens_BxT[:4], data.sequences(source, 4, T, data.generator("cpu", 0)))
@@ -207,17 +225,17 @@ def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(tokens) == n
         assert tokens.sum(-1).tolist()[n - away - played :] == [0] * away + [T] * played
     other = Transformer(Decoder(2, SMALL, seed=2))
-    for laws, expected in ((None, task.base.laws_on_device), (other.laws_on_device, other.laws_on_device)):
+    for laws, expected in ((None, base.laws_on_device), (other.laws_on_device, other.laws_on_device)):
         batch = task.batch(4, slice(None), T, data.generator("cpu", 0), laws)
-        wanted = robust_laws(rule, expected(batch.tokens_BxT), batch.tokens_BxT)
+        wanted = robust_laws(task.robust, expected(batch.tokens_BxT), batch.tokens_BxT)
         torch.testing.assert_close(batch.targets_BxTxS, wanted)
 
 
 def returning(source: lr.Predictor, base: lr.Predictor, T: int = 32, **settings: object) -> Distil:
-    """Recovery to learn, with a test that trips often and a budget that is often spent."""
-    back = lr.policies.Recovery(memories=(5, 20), share=0.02, budget=0.2)
-    rule = lr.rules.ExactTest(lr.matching(), T, delta=0.3, fallback=back)
-    return Distil(source, base, rule, **{"play_every": 3, "play_count": 4, "pool": 6, **settings})
+    """Recovery to learn, with a test that often raises an alarm and a budget that is often spent."""
+    back = lr.Recovery(memories=(5, 20), share=0.02, budget=0.2)
+    robust = lr.robustify(base, lr.matching(), test=lr.ExactTest(0.3, T), fallback=back)
+    return Distil(source, robust, **{"play_every": 3, "play_count": 4, "pool": 6, **settings})
 
 
 def test_recovery_speaks_for_many_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +260,7 @@ def test_recovery_speaks_for_many_steps_at_once(monkeypatch: pytest.MonkeyPatch)
         own = alone.batch(16, slice(1, 7), T, data.of_step("cpu", 5, step), None)
         assert torch.equal(batch.tokens_BxT, own.tokens_BxT)
         torch.testing.assert_close(batch.targets_BxTxS, own.targets_BxTxS, atol=1e-6, rtol=0)
-        expected = lr.robust.Robust(wrong, task.rule).predict_sequence(batch.tokens_BxT.numpy())
+        expected = task.robust.predict_sequence(batch.tokens_BxT.numpy())
         np.testing.assert_allclose(batch.targets_BxTxS, expected, atol=1e-6)
         came.append(batch.targets_BxTxS)
     assert [n for n in lessons if n > 1] == [3, 3, 3]
@@ -314,21 +332,22 @@ def test_replayed_steps_are_the_steps(kind: str, tmp_path: Path, monkeypatch: py
 
 def test_which_batches_repeat() -> None:
     source, base = lr.sources.paper_sources(32)["b"], Transformer(Decoder(2, SMALL))
-    rule = with_urn(lr.matching(), 32)
+    robust = robust_with_urn(base, lr.matching(), 32)
 
     class Mine(Imitate):
         pass
 
-    assert all(map(repeats, (Imitate(source), Imitate(lr.PolyaUrn(3)), Masked(source, base, rule))))
+    assert all(map(repeats, (Imitate(source), Imitate(lr.PolyaUrn(3)), Masked(source, robust))))
     assert all(map(repeats, (Imitate(source, soft=True), Imitate(lr.PolyaUrn(2), soft=True))))
-    assert repeats(Distil(source, base, rule))
+    assert repeats(Distil(source, robust))
     others = (
         Mine(source),
         Imitate(lr.PolyaUrn(2, 0.5)),
         Imitate(lr.Markov([[0.5, 0.5], [0.2, 0.8]], window=1)),
         Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3),
-        Masked(source, source, rule),
-        Masked(source, base, lr.rules.ExactTest(lr.matching(), 32, fallback=source)),
+        Masked(source, robust_with_urn(source, lr.matching(), 32)),
+        Masked(source, lr.robustify(base, lr.matching(), test=lr.ExactTest(horizon=32), fallback=source)),
+        returning(source, base),
     )
     assert not any(map(repeats, others))
 
@@ -354,11 +373,11 @@ def test_the_teacher_is_the_base_in_the_types_of_the_run(tmp_path: Path) -> None
         task = tasks("distil")
         settings = TrainingSettings(size=SMALL, steps=2, batch=4, compute="bfloat16", stream=stream)
         run = Training(task, tmp_path / f"{stream}.safetensors", settings)
-        expected = task.base.laws_on_device(tokens, torch.bfloat16, getattr(torch, stream))
+        expected = task.robust.base.laws_on_device(tokens, torch.bfloat16, getattr(torch, stream))
         assert torch.equal(run.base_laws(tokens), expected)
         assert run.made["compute"] == "bfloat16"
         assert run.made["stream"] == stream
-    assert not torch.equal(task.base.laws_on_device(tokens, torch.bfloat16, torch.float32), expected)
+    assert not torch.equal(task.robust.base.laws_on_device(tokens, torch.bfloat16, torch.float32), expected)
 
 
 def test_a_batch_in_which_nothing_counts_changes_no_weight_to_nan(tmp_path: Path) -> None:
@@ -486,10 +505,10 @@ def tasks(kind: str, T: int = 32):
     if kind == "imitate":
         return Imitate(source)
     if kind == "masked":
-        return Masked(source, base, lr.rules.RegretRate(coin, T))
+        return Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))
     if kind == "returning":
         return returning(source, base)
-    return Distil(source, base, with_urn(coin, T), play_every=3, play_count=4, pool=6)
+    return Distil(source, robust_with_urn(base, coin, T), play_every=3, play_count=4, pool=6)
 
 
 @pytest.mark.parametrize("kind", ["imitate", "masked", "distil", "returning"])
@@ -753,16 +772,16 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     settings = TrainingSettings(size=SMALL, steps=1, batch=2)
     path = tmp_path / "m.safetensors"
     source, coin = lr.sources.paper_sources(32)["b"], lr.matching()
-    with pytest.raises(ValueError, match="rule is for 16 steps, the decoder's context is 32"):
-        train(Masked(source, source, lr.rules.RegretRate(coin, 16)), path, settings)
+    with pytest.raises(ValueError, match="robust is for 16 steps, the decoder's context is 32"):
+        train(Masked(source, lr.robustify(source, coin, test=lr.RegretRate(16))), path, settings)
     short = Transformer(Decoder(2, SMALL._replace(context=16)))
     with pytest.raises(ValueError, match="base has a context of 16"):
-        train(Masked(source, short, lr.rules.RegretRate(coin, 32)), path, settings)
+        lr.robustify(short, coin, test=lr.RegretRate(32))
     with pytest.raises(ValueError, match="source"):
         train(Imitate(short), path, settings)
     for wrong, words in (
         (lambda: Imitate("b"), "source must be a Predictor, got 'b'"),
-        (lambda: Masked(source, "b", lr.rules.RegretRate(coin, 32)), "base must be a Predictor"),
+        (lambda: Masked(source, source), r"robust must be robustify\(base, problem, horizon\)"),
         (lambda: train("bernoulli", path, settings), "task must be an Imitate"),
         (lambda: train(Imitate(source), path, settings, init=short.decoder), "init must be a Transformer, got Decoder"),
         (lambda: train(Imitate(source), path, {}), "settings must be a TrainingSettings"),
@@ -776,12 +795,13 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=words):
             wrong()
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ValueError, match="rule must have a horizon"):
-        Masked(source, source, with_urn(coin, None, delta=0.1))
-    with pytest.raises(ValueError, match="what Masked learns after the trip"):
-        Masked(source, source, lr.rules.ExactTest(coin, 32))
+    for endless in (lr.robustify(source, coin, test=lr.ExactTest()), lr.robustify(source, None, 32)):
+        with pytest.raises(ValueError, match="robust must be robustify"):
+            Masked(source, endless)
+    with pytest.raises(ValueError, match="what Masked learns after the alarm"):
+        Masked(source, lr.robustify(source, coin, 32))
     with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
-        Distil(source, source, with_urn(coin, 32), play_share=0.7)
+        Distil(source, robust_with_urn(source, coin, 32), play_share=0.7)
     with pytest.raises(ValueError, match="init"):
         train(Imitate(source), path, settings, init=short)
     train(Imitate(source), path, settings)

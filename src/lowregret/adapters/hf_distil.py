@@ -10,7 +10,6 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
-from ..rules import ResponseRule
 
 try:
     import torch
@@ -23,7 +22,7 @@ except ModuleNotFoundError as error:
 
 from ..construct.base_model import in_use
 from ..transformer import data
-from ..transformer.tasks import ResponseLoss, Scaled, of_responses, refuse_play, robust_laws
+from ..transformer.tasks import ResponseLoss, Scaled, of_responses, recovers, refuse_play, robust_laws
 from .hugging_face import HFPredictor
 from .state_logits import logits_of
 
@@ -35,13 +34,13 @@ class HFDistil:
     ``Trainer(model, args, train_dataset=recordings, data_collator=it.collate, compute_loss_func=it.loss,
     callbacks=[it.player()])``. Of each batch of recorded sequences half stay as they are; the others become other
     worlds (urns, drifts, change points, the recording renamed or halted, half of them after a true beginning and, where
-    the rule falls back on ``Recovery``, half of them with a true end) or are taken from what a greedy adversary played
+    the fallback is ``Recovery``, half of them with a true end) or are taken from what a greedy adversary played
     against the model as it was then.
 
     Parameters
     ----------
     robust
-        ``robustify(HFPredictor(base, ...), problem, horizon)``, with any rule, over the model as it was: a copy that is
+        ``robustify(HFPredictor(base, ...), problem, horizon)``, with any test, over the model as it was: a copy that is
         not trained.
     response_weight
         How much the responses count beside the laws: they are where a small error in a law is a large one in regret.
@@ -50,7 +49,7 @@ class HFDistil:
     play_every, play_count, pool
         After how many steps new ones are played, how many, and how many are kept.
 
-    A recorded sequence is a list of states, or a dict with one under ``"states"``; all have the rule's horizon.
+    A recorded sequence is a list of states, or a dict with one under ``"states"``; all have the horizon's length.
     """
 
     robust: Robust
@@ -66,11 +65,10 @@ class HFDistil:
         robust = self.robust
         if not isinstance(robust, Robust) or not isinstance(robust.base, HFPredictor):
             raise ValueError(f"robust must be robustify(HFPredictor(...), ...), got {type(robust).__name__}")
-        rule = robust.rule
-        if not isinstance(rule, ResponseRule) or rule.horizon is None:
-            raise ValueError("robust must have a rule for one problem, with a horizon, such as ExactTest")
+        if robust.problem is None or robust.horizon is None:
+            raise ValueError("robust must be for one problem, with a horizon, as by ExactTest(delta, horizon)")
         refuse_play(self)
-        self.base, self.rule = robust.base, rule
+        self.base, self.horizon = robust.base, robust.horizon
         self.seed = inputs.whole(self.seed, "seed", least=0, most=None)
         self._batches = 0
         self._home_NxT: Tensor | None = None
@@ -94,7 +92,7 @@ class HFDistil:
             rest_NxT = home_NxT[len(home_NxT) - half + from_pool :]
             shuffled = torch.randint(len(home_NxT), (len(rest_NxT),), generator=random, device=where)
             parts.append(data.away_from(rest_NxT, lambda: home_NxT[shuffled], self.base.n_states, random))
-            if self.rule.in_play.follows:
+            if recovers(self.robust):
                 parts[-1] = data.back_home(parts[-1], rest_NxT, random)
         if from_pool:
             assert self.played_NxT is not None
@@ -103,7 +101,7 @@ class HFDistil:
         tokens_BxT = torch.cat(parts)
         laws = torch.as_tensor(self.base.predict_sequence(tokens_BxT))
         ids_BxL = self.base.states.ids(tokens_BxT[:, :-1])
-        return {"input_ids": ids_BxL.cpu(), "labels": robust_laws(self.rule, laws, tokens_BxT).cpu()}
+        return {"input_ids": ids_BxL.cpu(), "labels": robust_laws(self.robust, laws, tokens_BxT).cpu()}
 
     def loss(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
         """``compute_loss_func``: how far the model's laws, and the responses to them, are from the targets.
@@ -121,10 +119,7 @@ class HFDistil:
         log_law_BxTxS = own_BxTxS - torch.logsumexp(logits_BxTxV, dim=-1, keepdim=True)
         loss_BxT = F.kl_div(log_law_BxTxS, labels, reduction="none").sum(-1)
         if self.response_weight:
-            assert self.rule.temperature is not None
-            stakes = _scaled(
-                ResponseLoss(self.rule.problem, self.rule.temperature, self.response_weight), labels.device
-            )
+            stakes = _scaled(ResponseLoss.of(self.robust, self.response_weight), labels.device)
             loss_BxT = loss_BxT + of_responses(torch.softmax(own_BxTxS, dim=-1), labels, stakes)
         return loss_BxT.sum() / (B * T if num_items_in_batch is None else num_items_in_batch / S)
 
@@ -135,18 +130,18 @@ class HFDistil:
     @torch.no_grad()
     def play(self, model: Any, step: int = 0) -> Tensor:
         """Add to the pool what the greedy adversary plays against ``model`` now, ``[N, T]``; returns what was added."""
-        states, T = self.base.states, self.rule.horizon
+        states = self.base.states
         ids = [part.tolist() for part in (states.token_ids, states.before, states.separator)]
         with in_use(model):
             student = HFPredictor(model, ids[0], prompt=ids[1], separator=ids[2])
             random = data.generator(student.states.device, self.seed, step, 1)
             home_NxT = self._at_home(random)
-            assert self.rule.temperature is not None
-            choose = data.greedy_choice(home_NxT, self.rule.problem.utility, self.rule.temperature, random)
+            problem, temperature, _ = ResponseLoss.of(self.robust, 0.0)
+            choose = data.greedy_choice(home_NxT, problem.utility, temperature, random)
             memory, tokens = student.start((len(home_NxT),)), []
-            for t in range(T or 0):
+            for t in range(self.horizon):
                 tokens.append(choose(memory.law.float(), t))
-                if t + 1 < (T or 0):
+                if t + 1 < self.horizon:
                     memory = student.update(memory, tokens[-1])
         fresh_NxT = torch.stack(tokens, dim=-1).to(states.device)
         kept = [] if self.played_NxT is None else [self.played_NxT]
@@ -156,16 +151,15 @@ class HFDistil:
     def _at_home(self, random: torch.Generator) -> Tensor:
         """Recorded sequences of the last batch; before the first one, what the base writes."""
         if self._home_NxT is None:
-            return data.sequences(self.base, self.play_count, self.rule.horizon or 1, random)
+            return data.sequences(self.base, self.play_count, self.horizon, random)
         which = torch.randint(len(self._home_NxT), (self.play_count,), generator=random, device=random.device)
         return self._home_NxT.to(random.device)[which]
 
     def _recorded(self, examples: Sequence[Any]) -> Tensor:
         rows = [example["states"] if isinstance(example, dict) else example for example in examples]
         lengths = {len(row) for row in rows}
-        if lengths != {self.rule.horizon}:
-            wants = f"the rule's horizon of {self.rule.horizon} states"
-            raise ValueError(f"examples must have {wants}, got lengths {sorted(lengths)}")
+        if lengths != {self.horizon}:
+            raise ValueError(f"examples must have the horizon's {self.horizon} states, got lengths {sorted(lengths)}")
         tokens_BxT = np.stack([to_numpy(inputs.array_of(row, "examples")) for row in rows])
         return torch.as_tensor(inputs.sequences_of(tokens_BxT, self.base.n_states, "examples"))
 

@@ -3,18 +3,15 @@
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
+from ..engine import Engine, Said
 from ..guard.events import Alarm, tell
-from ..memory import each, end_to_end, take
-from ..predictors import Predictor
 from ..robust import Robust
-from ..rules import Rule, RuleMemory
 from .hugging_face import HFPredictor
 from .state_logits import laws_of, not_training
 
@@ -43,7 +40,7 @@ class RobustLogitsProcessor(LogitsProcessor):
     """Hand it to ``generate(..., logits_processor=LogitsProcessorList([it]))``: the model then writes robust states.
 
     What it returns is a function of ``input_ids`` and ``scores``: the history is read from the tokens at every call, so
-    rows may be reordered (beams), repeated, padded on the left, dropped or come back later. What the rule remembers of
+    rows may be reordered (beams), repeated, padded on the left, dropped or come back later. What the test remembers of
     a history is kept, and looked up by the whole history, never by its row; a history whose beginning it has not seen
     (writing continues recorded states) is read by the model once, in one pass of ``robust.base``. Between states it
     forces the separator; only states and separators are ever written. It must come first among processors that change
@@ -86,7 +83,7 @@ class RobustLogitsProcessor(LogitsProcessor):
             raise ValueError(
                 f"robust must be robustify(HFPredictor(...), problem, horizon), got {type(robust).__name__}{base}"
             )
-        self.robust, self.rule = robust, robust.rule
+        self.robust = robust
         states = robust.base.states
         self._ids_S, self._before, self._separator = (
             to_numpy(part.cpu()) for part in (states.token_ids, states.before, states.separator)
@@ -96,7 +93,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         self._columns: dict[torch.device, Tensor] = {}
         self.pad_token_id = self._pad(pad_token_id)
         self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an Alarm")
-        self._histories = Histories(self.rule, robust.base, inputs.whole(keep, "keep"))
+        self._histories = Histories(robust, inputs.whole(keep, "keep"))
 
     @property
     def rebuilt(self) -> int:
@@ -132,10 +129,10 @@ class RobustLogitsProcessor(LogitsProcessor):
         read = [states for states, _ in self._read_all(to_numpy(sequences.cpu()), returned=True)]
         found: dict[int, Decided] = {}
         for rows, states_NxT in _by_length(read):
-            block, T = self._histories.after(states_NxT), states_NxT.shape[1]
-            self._tell(block.memory, self._histories.remember(states_NxT, block), rows)
-            for i, own, at in zip(rows, block.decided_N.tolist(), block.memory.tripped_at.tolist(), strict=True):
-                found[i] = Decided(T, own / T if T else 1.0, at or None)
+            after, T = self._histories.after(states_NxT), states_NxT.shape[1]
+            self._tell(after, self._histories.remember(states_NxT, after), rows)
+            for i, one, at in zip(rows, after, self._histories.alarms(after), strict=True):
+                found[i] = Decided(T, one.decided / T if T else 1.0, at or None)
         return [found[i] for i in range(len(read))]
 
     def _on(self, device: torch.device) -> Tensor:
@@ -193,7 +190,7 @@ class RobustLogitsProcessor(LogitsProcessor):
             raise ValueError(
                 f"input_ids of row {i} do not begin with the prompt of {P} tokens"
                 + ("" if pads == 0 else f" after {pads} of padding")
-                + ": the history was cut, or it is another prompt. A rule that has not seen the beginning cannot go on"
+                + ": the history was cut, or it is another prompt. A test that has not seen the beginning cannot go on"
             )
         rest, step = row[place + P :], 1 + len(self._separator)
         whole, within = divmod(len(rest), step)
@@ -218,23 +215,20 @@ class RobustLogitsProcessor(LogitsProcessor):
     def _laws(self, states: list[np.ndarray], law_NxS: np.ndarray, rows: list[int]) -> np.ndarray:
         """The robust laws after these states, where the model itself says ``law_NxS``."""
         robust_NxS = np.empty_like(law_NxS)
-        groups, horizon = _by_length(states), self.rule.horizon
-        if horizon is not None and groups[-1][1].shape[1] >= horizon:  # before anything is remembered
-            self.rule.refuse_past_horizon(self._histories.after(groups[-1][1]).memory)
-        for which, states_MxT in groups:
-            block = self._histories.after(states_MxT)
-            robust_NxS[which] = self._histories.law(block, law_NxS[which])
-            news = self._histories.remember(states_MxT, block, law_NxS[which])
-            self._tell(block.memory, news, [rows[i] for i in which])
+        self.robust.within_horizon(1 + max(map(len, states)))  # before anything is remembered
+        for which, states_MxT in _by_length(states):
+            after = self._histories.after(states_MxT)
+            robust_NxS[which] = self._histories.law(after, law_NxS[which])
+            news = self._histories.remember(states_MxT, after, law_NxS[which])
+            self._tell(after, news, [rows[i] for i in which])
         return robust_NxS
 
-    def _tell(self, memory: RuleMemory, news: list[int], rows: list[int]) -> None:
+    def _tell(self, found: list["History"], news: list[int], rows: list[int]) -> None:
         if not news:
             return
-        statistic, threshold = self.rule.evidence(memory)
-        steps = memory.tripped_at.tolist()
-        alarms = (Alarm(rows[n], steps[n], steps[n], float(statistic[n]), float(threshold[n])) for n in news)
-        tell(tuple(alarms), self.on_event)
+        engine, steps = self._histories.engine, self._histories.alarms(found)
+        evidence = engine.evidence(rows_of(found)).tolist()
+        tell(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base
@@ -264,15 +258,15 @@ def _by_length(states: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
     return [(which, np.stack([states[i] for i in which])) for _, which in sorted(rows.items())]
 
 
-# What a rule remembers of histories that come in any row, order and batch (Algorithm 1), found by their states.
+# What the engine remembers of histories that come in any row, order and batch (Algorithm 1), found by their states.
 
 
-class SameLength(NamedTuple):
-    """Histories of one length, side by side."""
+class History(NamedTuple):
+    """One history."""
 
-    memory: RuleMemory  # [N]
-    law_NxS: np.ndarray | None  # what the model said next; None where it was not asked
-    decided_N: np.ndarray  # of their states so far, how many the model itself decided
+    row_W: np.ndarray  # what the engine remembers of it
+    decided: float  # of its states so far, how many the model itself decided
+    law_S: np.ndarray | None = None  # what the model said next; None where it was not asked
 
 
 class Histories:
@@ -280,54 +274,51 @@ class Histories:
 
     Parameters
     ----------
-    base
-        The model that reads it, in one pass.
+    robust
+        Its base model reads such a history, in one pass.
     keep
         How many are remembered; the oldest go first.
     """
 
-    def __init__(self, rule: Rule, base: Predictor, keep: int) -> None:
-        self.rule, self.base, self.keep = rule, base, keep
-        self.held: OrderedDict[bytes, tuple[SameLength, int]] = OrderedDict()
+    def __init__(self, robust: Robust, keep: int) -> None:
+        self.engine, self.base, self.keep = Engine(robust.setting), robust.base, keep
+        self.held: OrderedDict[bytes, History] = OrderedDict()
         self.rebuilt = 0
 
-    def after(self, states_NxT: np.ndarray) -> SameLength:
-        """What the rule remembers after the states: from what was said before the last one, else from the model."""
-        N, T = states_NxT.shape
-        if T == 0:
-            return SameLength(self.rule.start((N,)), None, np.zeros(N))
-        parents = [self._asked_after(row[:-1]) for row in states_NxT]
+    def after(self, states_NxT: np.ndarray) -> list[History]:
+        """What is remembered after the states: from what was said before the last one, else from the model."""
         # From what came before even where a history is known itself: the model may have been asked again since.
-        begun = [i for i in range(N) if parents[i] is not None]
-        parts = [self._advanced(self._gathered([parents[i] for i in begun]), states_NxT[begun, -1])] if begun else []
-        if len(begun) == N:
-            return parts[0]
-        others = [i for i in range(N) if parents[i] is None]
-        read: dict[bytes, Any] = {}  # the same history may stand in several rows
-        for i in others:
-            key = states_NxT[i].tobytes()
-            known = self.held.get(key) or read.get(key)
-            read[key] = (self._rebuilt(states_NxT[i]), 0) if known is None else known
-            parts.append(self._gathered([read[key]]))
-        return _chosen(_side_by_side(parts), np.argsort([*begun, *others]))
-
-    def law(self, block: SameLength, law_NxS: np.ndarray) -> np.ndarray:
-        """The law in force ``[N, S]``, where the model says ``law_NxS``."""
-        if len(law_NxS) > 1:
-            return to_numpy(self.rule.law(block.memory, law_NxS))
-        return to_numpy(self.rule.law(each(block.memory, _first), law_NxS[0]))[None]
-
-    def remember(self, states_NxT: np.ndarray, block: SameLength, law_NxS: np.ndarray | None = None) -> list[int]:
-        """Keep them, with what the model says next; returns the rows that have newly switched."""
-        block, T = block._replace(law_NxS=law_NxS), states_NxT.shape[1]
-        tripped_N, news = block.memory.tripped_at, []
+        parents = [self._asked_after(row[:-1]) if len(row) else None for row in states_NxT]
+        begun = [i for i, parent in enumerate(parents) if parent is not None]
+        found = dict(zip(begun, self._advanced([parents[i] for i in begun], states_NxT[begun, -1:]), strict=True))
+        read: dict[bytes, History] = {}  # the same history may stand in several rows
         for i, row in enumerate(states_NxT):
+            if i not in found:
+                key = row.tobytes()
+                found[i] = read[key] = self.held.get(key) or read.get(key) or self._read(row)
+        return [found[i] for i in range(len(parents))]
+
+    def law(self, found: list[History], law_NxS: np.ndarray) -> np.ndarray:
+        """The law in force ``[N, S]``, where the model says ``law_NxS``."""
+        if not any(self.alarms(found)):
+            return law_NxS
+        step = self.engine.advise(rows_of(found), 1, Said(law_NxS))
+        return np.where(step.in_force_N[:, None], step.mixture_NxS, law_NxS)
+
+    def alarms(self, found: list[History]) -> list[int]:
+        """How many states each had when its alarm was raised; 0 for never."""
+        return [int(at) for at in self.engine.head.open(rows_of(found)).alarm]
+
+    def remember(self, states_NxT: np.ndarray, found: list[History], law_NxS: np.ndarray | None = None) -> list[int]:
+        """Keep them, with what the model says next; returns the rows whose alarm is new."""
+        news = []
+        for i, (row, at) in enumerate(zip(states_NxT, self.alarms(found), strict=True)):
             key = row.tobytes()
             fresh = key not in self.held
-            if fresh and tripped_N[i] and (tripped_N[i] == T or row[:-1].tobytes() not in self.held):
+            if fresh and at and (at == len(row) or row[:-1].tobytes() not in self.held):
                 news.append(i)
             if fresh or law_NxS is not None:
-                self.held[key] = block, i
+                self.held[key] = found[i]._replace(law_S=None if law_NxS is None else law_NxS[i])
             self.held.move_to_end(key)
         while len(self.held) > self.keep:
             self.held.popitem(last=False)
@@ -340,57 +331,31 @@ class Histories:
         self.held.move_to_end(states_T[:-1].tobytes())
         return True
 
-    def _asked_after(self, states_T: np.ndarray) -> tuple[SameLength, int] | None:
-        """Where a history is held together with what the model said next."""
+    def _asked_after(self, states_T: np.ndarray) -> History | None:
+        """A history that is held together with what the model said next."""
         found = self.held.get(states_T.tobytes())
-        return None if found is None or found[0].law_NxS is None else found
+        return None if found is None or found.law_S is None else found
 
-    def _gathered(self, places: list[Any]) -> SameLength:
-        """Histories from wherever they are held, in this order; nothing is copied where they are a block already."""
-        runs = [list(run) for _, run in groupby(places, key=lambda place: id(place[0]))]
-        return _side_by_side([_chosen(run[0][0], np.array([i for _, i in run])) for run in runs])
+    def _advanced(self, before: list[Any], state_Nx1: np.ndarray) -> list[History]:
+        """One more state each."""
+        if not before:
+            return []
+        rows_NxW = rows_of(before)
+        step = self.engine.advise(rows_NxW, 1, Said(np.stack([one.law_S for one in before])))
+        after_NxW, _ = self.engine.observe(rows_NxW, 1, step, state_Nx1[:, 0])
+        own_N = [one.decided for one in before] + self.engine.share(rows_NxW)
+        return [History(row_W, own) for row_W, own in zip(after_NxW, own_N.tolist(), strict=True)]
 
-    def _advanced(self, block: SameLength, state_N: np.ndarray) -> SameLength:
-        memory, law_NxS, rule = block.memory, block.law_NxS, self.rule
-        assert law_NxS is not None
-        own_N = rule.share(memory) if memory.tripped_at.any() else 1.0
-        if len(state_N) > 1:
-            after = rule.advance(memory, rule.look(memory, law_NxS), state_N)
-        else:  # the batch of one is what is mostly asked for, and one stream alone is quicker
-            alone, law_S = each(memory, _first), law_NxS[0]
-            after = each(rule.advance(alone, rule.look(alone, law_S), state_N[0]), _as_batch)
-        return SameLength(after, None, block.decided_N + own_N)
-
-    def _rebuilt(self, states_T: np.ndarray) -> SameLength:
+    def _read(self, states_T: np.ndarray) -> History:
         """Everything again from the tokens: one pass of the model over all of them."""
+        rows_1xW = self.engine.start(1)
+        if len(states_T) == 0:
+            return History(rows_1xW[0], 0.0)
         self.rebuilt += 1
         laws_TxS = np.asarray(to_numpy(self.base.predict_sequence(states_T)), dtype=np.float64)
-        block = SameLength(self.rule.start((1,)), None, np.zeros(1))
-        for state, law_S in zip(states_T, laws_TxS, strict=True):
-            block = self._advanced(block._replace(law_NxS=law_S[None]), state[None])
-        return block
+        played = self.engine.run(rows_1xW, Said(laws_TxS[None]), states_T[None])
+        return History(played.rows[0], float(played.share_NxT.sum()))
 
 
-def _first(leaf: Any) -> Any:
-    return leaf[0]
-
-
-def _as_batch(leaf: Any) -> np.ndarray:
-    return np.asarray(leaf)[None]
-
-
-def _chosen(block: SameLength, rows: np.ndarray) -> SameLength:
-    if np.array_equal(rows, np.arange(len(block.decided_N))):
-        return block
-    law_NxS = None if block.law_NxS is None else block.law_NxS[rows]
-    return SameLength(take(block.memory, rows), law_NxS, block.decided_N[rows])
-
-
-def _side_by_side(blocks: list[SameLength]) -> SameLength:
-    """Several blocks as one; what the model said is kept only where it is known for all."""
-    if len(blocks) == 1:
-        return blocks[0]
-    laws = [block.law_NxS for block in blocks if block.law_NxS is not None]
-    law_NxS = np.concatenate(laws) if len(laws) == len(blocks) else None
-    memory = end_to_end([block.memory for block in blocks])
-    return SameLength(memory, law_NxS, np.concatenate([block.decided_N for block in blocks]))
+def rows_of(found: list[History]) -> np.ndarray:
+    return np.stack([one.row_W for one in found])

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from ..arrays import first, last, mix
 from ..certificates import by_counts
 from ..certificates.by_counts import Lattice, least
 from ..policies import Policy, Respond
-from ..predictors import Predictor
 from ..problems import DecisionProblem
 from ..regret import external_regret
 from ..robust import Robust
-from ..rules import RegretGap, ResponseRule
+from ..rules import RegretGap
+from ..rules.regret_gap import GapWatch
 from .players import Worst, acting, key_of, policy_of_counts
 from .search import beam, search
 
@@ -30,10 +30,10 @@ _ROUNDING = 1e-9  # a gap this close to the threshold may fall on either side of
 def watched_by_gap(actor: Policy) -> Robust | None:
     """The robust predictor behind the player, if this programme bounds it; None if not."""
     robust = actor.predictor if isinstance(actor, Respond) else None
-    if not isinstance(robust, Robust) or not isinstance(robust.rule, RegretGap):
+    if not isinstance(robust, Robust) or not isinstance(robust.setting.test, RegretGap):
         return None
-    as_watched = actor.problem == robust.rule.problem and actor.temperature == robust.rule.temperature  # type: ignore[attr-defined]
-    by_counts = all(ability(p, "law_of_counts") for p in (robust.base, robust.rule.fallback))
+    as_watched = actor.problem == robust.problem and actor.temperature == robust.temperature  # type: ignore[attr-defined]
+    by_counts = all(ability(p, "law_of_counts") for p in (robust.base, robust.setting.fallback))
     return robust if as_watched and by_counts else None
 
 
@@ -67,9 +67,10 @@ class _Responses:
     """What the two responses earn, by the counts on which they are made."""
 
     def __init__(self, robust: Robust) -> None:
-        self.problem = cast(ResponseRule, robust.rule).problem
-        predictors = (robust.base, cast(Predictor, robust.rule.fallback))
-        self._policies = [by_counts.policy_of_counts(p, self.problem, robust.rule.temperature) for p in predictors]
+        assert robust.problem is not None
+        self.problem = robust.problem
+        predictors = (robust.base, robust.setting.fallback)
+        self._policies = [by_counts.policy_of_counts(p, self.problem, robust.temperature) for p in predictors]
 
     def earned(self, counts_SxN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """In every state ``[S, N]``, by the response to the base and by the one to the fallback."""
@@ -85,14 +86,15 @@ def worst_two_sided(actor: Policy, robust: Robust, horizon: int) -> tuple[float,
     think of pasts that do not exist: the value is a bound from above, the sequence behind it one from below.
     """
     problem, stakes, lattice = actor.problem, _Responses(robust), Lattice(actor.problem.n_states, horizon)
-    rule = cast(RegretGap, robust.rule)
+    watch = robust.setting.watch
+    assert isinstance(watch, GapWatch)
     zero, never = np.zeros(1), np.full(1, math.inf)
     level, thresholds = _Level(zero, zero, zero, zero, never), []
     trail = [_Trail(zero, zero, {})]
     for t in range(horizon):
         # A trip after the last token changes nothing, nor does one where nothing is at stake.
         watched = t + 1 < horizon and problem.span > 0
-        thresholds.append(float(rule.threshold(np.float64(t + 1))) if watched else math.inf)
+        thresholds.append(float(watch.threshold_at(np.float64(t + 1))) if watched else math.inf)
         level, ways = _advance(level, lattice, t, *stakes.earned(lattice.counts(t)), thresholds[-1])
         trail.append(_Trail(level.gap_low, level.gap_high, ways))
     best_N = mix(problem.utility, lattice.counts(horizon).astype(np.float64)).max(axis=0)

@@ -88,10 +88,10 @@ def acting(
         if temperature is not None:
             raise ValueError('temperature goes with respond="quantal": exact best responses have none')
         return BestRespond(player, problem), horizon
-    if temperature is None and isinstance(player, Robust) and player.rule.problem is None:
+    if temperature is None and isinstance(player, Robust) and player.problem is None:
         return player.respond(problem), horizon
     if temperature is None:
-        temperature = player.rule.temperature if isinstance(player, Robust) else 1 / math.sqrt(horizon)
+        temperature = player.temperature if isinstance(player, Robust) else 1 / math.sqrt(horizon)
     return Respond(player, problem, temperature), horizon
 
 
@@ -114,10 +114,9 @@ def key_of(player: Any, memory: Any) -> np.ndarray | None:
     if ability(player, "law_of_counts") or ability(player, "policy_of_counts"):
         return np.zeros((), dtype=np.int64)[None, None]  # nothing does
     if isinstance(player, Robust):
-        tripped = to_numpy(player.rule.tripped(memory.rule))
-        after = key_of(player.rule.fallback, memory.rule.fallback)
-        if after is None:
+        if not ability(player.setting.fallback, "law_of_counts"):
             return None
+        tripped, after = to_numpy(player.switched(memory)), np.zeros((1, 1), dtype=np.int64)
         # Streams that have not switched differ in their evidence: each is alike to itself only.
         own = np.where(tripped, 0, np.arange(1, len(tripped) + 1))[:, None]
         return np.concatenate([own, np.broadcast_to(after, (len(own), after.shape[-1]))], axis=-1)

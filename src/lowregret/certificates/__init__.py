@@ -4,8 +4,8 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import best_response, coupled, every_start, switching
-from .any_problem import AnyProblemCertificate, certify_any_problem
+from . import best_response, coupled, every_start, promises, switching
+from .any_problem import AnyProblemCertificate
 from .bounds import (
     Terms,
     ada_hedge,
@@ -29,19 +29,18 @@ from .bounds import (
     v_threshold,
     windows,
 )
-from .certificate import Certificate, certify
+from .certificate import Certificate, Promise
 from .switching import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
+    "Promise",
     "Terms",
     "WayBack",
     "ada_hedge",
     "anytime_log",
     "best_response",
-    "certify",
-    "certify_any_problem",
     "clipping_loss",
     "coupled",
     "every_start",
@@ -52,6 +51,7 @@ __all__ = [
     "lemma_2_3",
     "matching_scale",
     "n_rates",
+    "promises",
     "quantal_loss",
     "regret_gap_anytime",
     "shrunk_urn",

@@ -1,17 +1,72 @@
-"""A guarantee is an object: what a rule bounds, put on top of its fallback's own bound, for people and for programs."""
+"""A guarantee is an object: what is promised at every number of steps, and after some, in numbers and words."""
 
 import json
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from .. import inputs
-from ..abilities import ability
 from ..problems import DecisionProblem
-from . import by_counts
 from .bounds import Terms
+
+
+class Words(NamedTuple):
+    """By which theorem, what is said, and under which assumptions."""
+
+    theorem: str
+    statement: str
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Promise(ABC):
+    """What is promised, at every number of steps: numbers, the problem, and the fallback's own bound."""
+
+    problem: DecisionProblem
+    tv_bound: float
+
+    @property
+    @abstractmethod
+    def words(self) -> Words: ...
+
+    @abstractmethod
+    def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
+        """What the regret is made of, a step.
+
+        Parameters
+        ----------
+        fails
+            Where above 0: of actions as they are drawn, but for a chance of e^-fails.
+        exactly
+            By exact worst cases, where they can be computed.
+        """
+
+    def behind_model(self, steps: int) -> float | None:
+        """What may be lost in all to the model itself; None: nothing is promised."""
+        return None
+
+    def interval(self, start: int, end: int) -> float:
+        """The most total regret over the steps ``start .. end``, if no alarm sounded by then."""
+        raise ValueError(f"this certificate ({self.words.theorem}) speaks of whole episodes only, not of intervals")
+
+    def refuse_draws(self, fails: float) -> None:
+        """For promises of mixed actions alone."""
+        if fails:
+            raise ValueError(
+                f"this certificate ({self.words.theorem}) speaks of mixed actions only, not of those drawn"
+            )
+
+    def certificate(self, steps: int | None) -> "Certificate":
+        """What it is after so many steps; None: they are not known, and ``at`` takes their number."""
+        given = Certificate(
+            regret_bound=self.problem.span,
+            tv_bound=self.tv_bound,
+            problem=self.problem,
+            promise=self,
+            **self.words._asdict(),
+        )
+        return given if steps is None else given.at(steps)
 
 
 @dataclass(frozen=True)
@@ -19,42 +74,37 @@ class Certificate:
     """A guarantee: what it bounds, by how much, under which assumptions, by which statement.
 
     ``regret_bound`` is in utility; no bound exceeds the span, since no regret does. ``terms`` says what it is made of.
+    ``against_model`` is the most that is earned less than by the model itself, a step, over the whole run (exactly 0 up
+    to the alarm); None: nothing is promised, or the number of steps is not known.
+
+    >>> from lowregret import matching
+    >>> print(Certificate(0.1, 0.05, "By simulation.", "a test of mine", matching(), horizon=1000))
+    Certificate (a test of mine), 1000 steps
+      regret  <= 0.1000 a step, on every sequence of states
+      TV      <= 0.05 from the base model's own distribution
+      token   <= 0.05 in TV of the next state's law, on average under it
+      By simulation.
     """
 
     regret_bound: float
     tv_bound: float
     statement: str
-    assumptions: tuple[str, ...]
     theorem: str
     problem: DecisionProblem
-    horizon: int | None
-    terms: Terms
+    horizon: int | None = None
+    assumptions: tuple[str, ...] = ()
+    terms: Terms = field(default_factory=dict)
     episodes: int = 1
-    exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
-    terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
-    between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
-    sharper: Callable[..., Terms] | None = field(default=None, repr=False, compare=False)
-    # The terms for actions as they are drawn: by steps, and the logarithm of one over the chance that they fail.
-    drawn: Callable[[int, float], Terms] | None = field(default=None, repr=False, compare=False)
-    # What may be lost to the model itself in all, by steps, where what is played after an alarm counts it.
-    behind_model: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
+    against_model: float | None = None
+    # What it was made of, and how its terms were: of actions as they are drawn, exactly.
+    promise: Promise | None = field(default=None, repr=False, compare=False)
+    fails: float = field(default=0.0, repr=False, compare=False)
+    exactly: bool = field(default=False, repr=False, compare=False)
 
     @property
     def regret_bound_in_payoffs(self) -> float:
         """The bound in the units the problem was made from."""
         return float(self.problem.regret_in_payoffs(self.regret_bound))
-
-    @property
-    def against_model(self) -> float | None:
-        """The most that is earned less than by the model itself, a step, over the whole run; None: nothing is promised.
-
-        It is exactly 0 up to the alarm.
-        """
-        if self.behind_model is None:
-            return None
-        if self.horizon is None:
-            raise ValueError("against_model is that of a number of steps: certificate.at(step).against_model")
-        return min(self.problem.span, self.behind_model(self.horizon) / self.horizon)
 
     @property
     def next_token_tv(self) -> float | None:
@@ -84,29 +134,19 @@ class Certificate:
         """
         confidence = inputs.probability(confidence, "confidence")
         fails = -math.log1p(-confidence)
-        if self.drawn is None or self.episodes > 1:
+        if self.promise is None or self.episodes > 1 or self.fails:
             raise ValueError(f"this certificate ({self.theorem}) speaks of mixed actions only, not of those drawn")
         if self.horizon is None:
             raise ValueError("realised is that of a number of steps: certificate.at(step).realised(confidence)")
-        terms_at = partial(_with_draws, self.drawn, fails)
-        changed = replace(
-            self,
-            statement=f"Of the actions that are drawn, with a chance of {confidence:.6g} at least. {self.statement}",
-            terms_at=terms_at,
-            drawn=None,
-            sharper=None,
-            exact_fallback=None,
-            behind_model=None,
-            between=None,
-        )
-        return changed.with_terms(terms_at(self.horizon), self.horizon)
+        statement = f"Of the actions that are drawn, with a chance of {confidence:.6g} at least. {self.statement}"
+        return replace(self, fails=fails, statement=statement).at(self.horizon)
 
     def interval(self, start: int, end: int) -> float:
         """The most *total* regret to any action over the steps ``start .. end`` (from 1), if no alarm sounded by then.
 
         No interval before an alarm is bad, wherever it begins.
         """
-        if self.between is None:
+        if self.promise is None or self.episodes > 1 or self.fails:
             raise ValueError(f"this certificate ({self.theorem}) speaks of whole episodes only, not of intervals")
         start = inputs.whole(start, "start")
         end = inputs.whole(end, "end")
@@ -114,29 +154,32 @@ class Certificate:
             raise ValueError(f"start must be at most end, got {start} and {end}")
         if self.horizon is not None and end > self.horizon:
             raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
-        return self.between(start, end)
+        return self.promise.interval(start, end)
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
         step = inputs.whole(step, "step")
         if self.horizon is not None and step > self.horizon:
             raise ValueError(f"step must be at most the horizon {self.horizon}, got {step}")
-        if self.terms_at is None:
-            if step == self.horizon:
-                return self
+        if self.promise is None:
+            if self.horizon in (None, step):
+                return replace(self, horizon=step)
             raise ValueError(f"step must be the horizon {self.horizon}: this certificate holds there only, got {step}")
-        return self.with_terms(self.terms_at(step), step)
+        span, terms = self.problem.span, self.promise.terms(step, self.fails, self.exactly)
+        behind = None if self.fails or self.episodes > 1 else self.promise.behind_model(step)
+        return replace(
+            self,
+            horizon=step,
+            terms=terms,
+            regret_bound=min(span, sum(terms.values())),
+            against_model=None if behind is None else min(span, behind / step),
+        )
 
     def sharpen(self) -> "Certificate":
-        """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
-        if self.sharper is not None and self.horizon is not None:
-            terms = self.sharper(self.horizon)
-            drawn = None if self.drawn is None else self.sharper
-            return replace(self.with_terms(terms, self.horizon), terms_at=self.sharper, sharper=None, drawn=drawn)
-        if self.exact_fallback is None or self.terms_at is None or self.horizon is None:
+        """The same with bounds replaced by exact worst cases, where they can be computed."""
+        if self.promise is None or self.horizon is None or self.episodes > 1 or self.fails:
             return self
-        terms_at = partial(_sharpened, self.terms_at, self.exact_fallback)
-        return replace(self.with_terms(terms_at(self.horizon), self.horizon), terms_at=terms_at, exact_fallback=None)
+        return replace(self, exactly=True).at(self.horizon)
 
     def over_episodes(self, episodes: int, regret_bound: float) -> "Certificate":
         """The same for several episodes in a row: chances of a false switch add up, regrets average to this bound."""
@@ -150,27 +193,21 @@ class Certificate:
             + self.statement,
             terms={},
             episodes=episodes,
-            exact_fallback=None,
-            terms_at=self.terms_at if self.horizon is None else None,  # of the present episode
-            between=None,
-            sharper=None,
-            drawn=None,
-            behind_model=None,
+            against_model=None,
+            promise=self.promise if self.horizon is None else None,  # of the present episode
         )
 
-    def with_terms(self, terms: Terms, horizon: int) -> "Certificate":
-        """The same bound made of other terms, at this horizon."""
-        bound = min(self.problem.span, sum(terms.values()))
-        return replace(self, regret_bound=bound, terms=terms, horizon=horizon)
+    def as_promise(self) -> Promise:
+        """What it was made of; of one made by hand, itself."""
+        return self.promise or AsStated(problem=self.problem, tv_bound=self.tv_bound, given=self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it says, as plain JSON values."""
-        known = self.behind_model is not None and self.horizon is not None
         return {
             "theorem": self.theorem,
             "regret_bound": self.regret_bound,
             "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
-            **({"against_model": self.against_model} if known else {}),
+            **({} if self.against_model is None else {"against_model": self.against_model}),
             "tv_bound": self.tv_bound,
             "next_token_tv": self.next_token_tv,
             "horizon": self.horizon,
@@ -187,12 +224,12 @@ class Certificate:
         steps = "any number of" if self.horizon is None else f"{self.horizon}"
         many = "" if self.episodes == 1 else f", {self.episodes} episodes"
         lines = [f"Certificate ({self.theorem}), {steps} steps{many}"]
-        if self.horizon is None and self.terms_at is not None:
+        if self.horizon is None and self.promise is not None:
             held = ", ".join(f"{self.at(t).regret_bound:.4f} after {t}" for t in (1_000, 100_000))
             lines.append(f"  regret  <= at(t).regret_bound a step after t, on every sequence: {held}")
         else:
             lines.append(f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units())
-        if self.behind_model is not None and self.horizon is not None:
+        if self.against_model is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
             lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
@@ -212,93 +249,22 @@ class Certificate:
         return f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
 
 
-def _with_draws(drawn: Callable[[int, float], Terms], fails: float, steps: int) -> Terms:
-    return drawn(steps, fails)
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AsStated(Promise):
+    """What a certificate made by hand says: at its own number of steps alone, or at any where it names none."""
 
+    given: Certificate
 
-def _sharpened(terms_at: Callable[[int], Terms], exact: Callable[[int], float | None], steps: int) -> Terms:
-    terms, worst = terms_at(steps), exact(steps)
-    return terms if worst is None else {**terms, "fallback": min(terms["fallback"], worst)}
+    @property
+    def words(self) -> Words:
+        return Words(self.given.theorem, self.given.statement, self.given.assumptions)
 
+    def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
+        self.refuse_draws(fails)
+        given = self.given.at(steps)
+        return given.terms or {"as stated": given.regret_bound}
 
-class _OnFallback(NamedTuple):
-    """A rule's own bound on top of its fallback's, at every number of steps.
-
-    A value where closures would do: what a certificate holds must be able to travel between processes.
-    """
-
-    problem: DecisionProblem
-    temperature: float | None
-    fallback: Any
-    over_fallback: Callable[[int], Terms] | None
-
-    def known_at(self, steps: int) -> float | None:
-        bound = ability(self.fallback, "regret_bound")
-        return None if bound is None else bound(self.problem, steps, self.temperature)
-
-    def terms_at(self, steps: int) -> Terms:
-        known = self.known_at(steps)
-        own = {"fallback": self.problem.span if known is None else known}
-        return own if self.over_fallback is None else {**own, **self.over_fallback(steps)}
-
-    def exact_fallback(self, steps: int) -> float | None:
-        if self.temperature is None:
-            return None
-        return by_counts.worst_case(self.fallback, self.problem, steps, self.temperature)
-
-
-def assumptions_of(temperature: float | None, fallback: Any) -> tuple[str, ...]:
-    """What every certificate assumes."""
-    acts = getattr(fallback, "acts", not hasattr(fallback, "predict"))
-    name = getattr(fallback, "name", type(fallback).__name__)
-    then = f" until the alarm, and as {name} says from then on" if acts else ""
-    eta = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
-    response = "best response" if temperature == 0 else f"quantal response at {eta}"
-    return (
-        f"every step is acted on by the {response}{then}",
-        "the state is seen after every step, whatever was done, and does not depend on the action drawn",
-        "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
-        "by the distance between data and model",
-    )
-
-
-def certify(
-    problem: DecisionProblem,
-    horizon: int | None,
-    temperature: float | None,
-    fallback: Any,
-    over_fallback: Callable[[int], Terms] | None,
-    tv_bound: float,
-    theorem: str,
-) -> Certificate:
-    """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
-    made = _OnFallback(problem, temperature, fallback, over_fallback)
-    name = type(fallback).__name__
-    assumptions = assumptions_of(temperature, fallback)
-    if over_fallback is None:
-        return Certificate(
-            regret_bound=problem.span,
-            tv_bound=tv_bound,
-            statement="This rule carries no guarantee: the bounds are trivial.",
-            assumptions=assumptions[:1],
-            theorem=theorem,
-            problem=problem,
-            horizon=horizon,
-            terms={},
-        )
-    statement = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
-    if made.known_at(horizon or 1) is None:
-        statement += f" The regret of {name} is not known: it enters as the span."
-    draft = Certificate(
-        regret_bound=problem.span,
-        tv_bound=tv_bound,
-        statement=statement,
-        assumptions=assumptions,
-        theorem=theorem,
-        problem=problem,
-        horizon=horizon,
-        terms={},
-        exact_fallback=made.exact_fallback,
-        terms_at=made.terms_at,
-    )
-    return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)
+    def behind_model(self, steps: int) -> float | None:
+        lost = self.given.at(steps).against_model
+        return None if lost is None else steps * lost

@@ -29,18 +29,14 @@ An outcome that never comes adds J, and nothing to any E_r if that was decided b
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..abilities import ability
 from ..problems import DecisionProblem
 from . import best_response
-from .bounds import Bound, Terms, worst_alarm
-from .certificate import Certificate, assumptions_of
-from .coupled import Charges, charges, kappa, late_factor
+from .bounds import Bound, worst_alarm
+from .coupled import Charges, charges, kappa
 from .every_start import Prior, before_alarm
 
 _NEAR = 1 << 14  # steps
@@ -101,43 +97,56 @@ def concave_charges(charged: Bound, rounds: int) -> Bound:
     return bound
 
 
-class Bettors(NamedTuple):
-    """The test of one class: what it is made of, and how many contexts each class has to tell apart."""
+def before(
+    stakes: DecisionProblem,
+    prior: Prior,
+    delta: float,
+    temperature: float | None,
+    contexts: int,
+    lag: int,
+    exactly: bool,
+    rounds: int,
+) -> Bound:
+    """Statement (ii): B_d of up to d H steps, over all classes; H = ``rounds``, ``delta`` of a class.
 
-    stakes: DecisionProblem
-    prior: Prior
-    delta: float  # of the class: that of the whole over a_d
-    temperature: float | None
-    contexts: int = 1
+    Over C contexts C B_d(n / C), as in ``switching``. ``exactly``: for best responses, by their linear programmes in
+    place of kappa.
+    """
+    rates_K = prior.rates_K
+    if temperature is None:
+        # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
+        each = concave_charges(charges(stakes, rates_K, rounds, None), rounds)
+        charged: Bound = partial(dealt, each, lag, rounds)
+    elif exactly and temperature == 0:
+        charged = Charges(best_response.exact_kappa(stakes, rates_K))
+    else:
+        charged = Charges(kappa(stakes, rates_K, temperature))
+    # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.
+    costs_K = contexts * lag * np.maximum(prior.log_costs_K(delta), 1.0)
+    return partial(before_alarm, charged, rates_K, costs_K, stakes.span)
 
-    def before(self, lag: int, exactly: bool, rounds: int) -> Bound:
-        """Statement (ii): B_d of up to d H steps, over all classes; H = ``rounds``.
 
-        Over C contexts C B_d(n / C), as in ``over_contexts``. ``exactly``: for best responses, by their linear
-        programmes in place of kappa.
-        """
-        rates_K, stakes = self.prior.rates_K, self.stakes
-        if self.temperature is None:
-            # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
-            each = concave_charges(charges(stakes, rates_K, rounds, None), rounds)
-            charged: Bound = partial(dealt, each, lag, rounds)
-        elif exactly and self.temperature == 0:
-            charged = Charges(best_response.exact_kappa(stakes, rates_K))
-        else:
-            charged = Charges(kappa(stakes, rates_K, self.temperature))
-        # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.
-        costs_K = self.contexts * lag * np.maximum(self.prior.log_costs_K(self.delta), 1.0)
-        return partial(before_alarm, charged, rates_K, costs_K, stakes.span)
+def interval(
+    stakes: DecisionProblem, prior: Prior, delta: float, temperature: float, lag: int, start: int, end: int
+) -> float:
+    """Statement (ii) from any start: the regret of steps start .. end, where no alarm sounded by their outcomes.
 
-    def interval(self, lag: int, start: int, end: int) -> float:
-        """Statement (ii) from any start: the regret of steps start .. end, where no alarm sounded by their outcomes.
+    In every class the bettors that join at its first step from ``start`` on; those of later ones have less.
+    """
+    rates_K, steps = prior.rates_K, end - start + 1
+    costs_K = lag * np.maximum(prior.log_costs_K(delta, 1 if start == 1 else 2), 1.0)
+    charges_K = steps * kappa(stakes, rates_K, temperature)
+    return min(stakes.span * steps, float(np.min((charges_K + costs_K) / rates_K)))
 
-        In every class the bettors that join at its first step from ``start`` on; those of later ones have less.
-        """
-        rates_K, stakes, steps = self.prior.rates_K, self.stakes, end - start + 1
-        costs_K = lag * np.maximum(self.prior.log_costs_K(self.delta, 1 if start == 1 else 2), 1.0)
-        charges_K = steps * kappa(stakes, rates_K, self.temperature)
-        return min(stakes.span * steps, float(np.min((charges_K + costs_K) / rates_K)))
+
+def in_classes(own: Bound, span: float, lag: int, steps: int) -> Bound:
+    """What fallbacks lose together, one for each class, given what one loses in up to ``steps / lag``, rounded up.
+
+    However the steps are spread over the classes, none has more than that many of them.
+    """
+    rounds = -(-steps // lag)
+    each = concave(lambda left_N: np.minimum(own(left_N), span * left_N), rounds)
+    return lambda left_N: dealt(each, lag, rounds, np.minimum(left_N + lag - 1, lag * rounds))
 
 
 def late_switching(
@@ -161,83 +170,3 @@ def late_switching(
     passed, lost = worst_alarm(before, left, end - around)
     most = float(before(np.array([end]))[0])
     return (passed, around * span, lost) if passed + around * span + lost > most else (most, 0.0, 0.0)
-
-
-class SwitchesLate(NamedTuple):
-    """What passes before the alarm, around it and after it, at every number of steps."""
-
-    problem: DecisionProblem
-    temperature: float | None
-    fallback: Any  # of one class
-    lag: int
-    before: Callable[[int], Bound]  # H -> B_d, of up to d H steps
-
-    def after(self, rounds: int) -> Bound | None:
-        """F: the most that the fallback of one class loses in the last of its steps; None: not known."""
-        says = ability(self.fallback, "regret_after")
-        return None if says is None else says(self.problem, rounds, self.temperature)
-
-    def terms_at(self, steps: int, fails: float = 0.0) -> Terms:
-        """What the bound is made of; for actions as they are drawn where ``fails``, a log-chance, is above 0."""
-        rounds, span = -(-steps // self.lag), self.problem.span
-        after = self.after(rounds) or partial(np.multiply, span)
-        luck = span * math.sqrt(fails / 2)
-        once, own = (luck, {}) if self.temperature == 0 else (0.0, {"draws": luck / math.sqrt(steps)})
-        parts = late_switching(self.before(rounds), after, span, self.lag, rounds, once)
-        names = "before the alarm", "steps that wait at the alarm", "fallback"
-        terms = {name: part / steps for name, part in zip(names, parts, strict=True) if part or name == names[0]}
-        return {**terms, **own} if fails else terms
-
-    def behind_model(self, steps: int) -> float:
-        """What may be lost in all to the model, where the fallbacks count it: after the earliest alarm."""
-        rounds, span = -(-steps // self.lag), self.problem.span
-        after = self.after(rounds) or partial(np.multiply, span)
-        each = concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
-        return float(dealt(each, self.lag, rounds, np.array([self.lag * rounds - 1]))[0])
-
-    def sharpened(self, before: Callable[[int], Bound], steps: int, fails: float = 0.0) -> Terms:
-        """The terms with a sharper bound before the alarm."""
-        return self._replace(before=before).terms_at(steps, fails)
-
-
-def certify_late(
-    made: SwitchesLate,
-    horizon: int | None,
-    tv_bound: float,
-    theorem: str,
-    sharper: Callable[..., Terms] | None = None,
-    interval: Callable[[int, int], float] | None = None,
-    counts_model: bool = False,
-) -> Certificate:
-    """The certificate for outcomes that are late, and what that costs in words; ``counts_model``: the fallbacks do."""
-    name, lag = getattr(made.fallback, "name", type(made.fallback).__name__), made.lag
-    acted, _, true = assumptions_of(made.temperature, made.fallback)
-    statement = (
-        f"Steps {lag} apart make a class with a test and a fallback ({name}) of its own; one alarm, at "
-        f"{late_factor(lag):.3g} times the evidence, switches all of them. Before it no action leads by more, "
-        f"at most {lag} steps wait for their outcomes when it sounds, and the fallbacks lose no more after it."
-    )
-    if made.after(1) is None:
-        statement += f" What {name} may lose after an alarm is not known: it enters as the span."
-    draft = Certificate(
-        regret_bound=made.problem.span,
-        tv_bound=tv_bound,
-        statement=statement,
-        assumptions=(
-            acted,
-            f"the outcome of step t is seen before the model speaks of step t + {lag}, whatever was done, and does not "
-            "depend on the action drawn",
-            f"{true}; a law is right if it is so given the outcomes that are {lag} or more steps old",
-            "an outcome that never comes was given up before anyone could know it",
-        ),
-        theorem=theorem,
-        problem=made.problem,
-        horizon=horizon,
-        terms={},
-        terms_at=made.terms_at,
-        between=interval,
-        sharper=sharper,
-        drawn=made.terms_at,
-        behind_model=made.behind_model if counts_model else None,
-    )
-    return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

@@ -84,7 +84,7 @@ class RealisedCertificate:
         return "\n".join(lines)
 
 
-class Promise(NamedTuple):
+class PaidTest(NamedTuple):
     """What a run is certified by: the test and the fallback of one class, and how many classes and contexts."""
 
     problem: Payoff
@@ -131,7 +131,7 @@ class Run(NamedTuple):
     past_lost_N: np.ndarray  # the regret of those, in total
 
 
-def certify_run(by: Promise, run: Run) -> RealisedCertificate:
+def certify_run(by: PaidTest, run: Run) -> RealisedCertificate:
     """What is guaranteed over the episodes opened so far, for the stream of which least is."""
     J, T, step_N, late_N = by.span, by.horizon, run.step_N, run.tripped_N > 0
     over_N, never_N = step_N + run.missed_N, run.missed_N * J
@@ -175,7 +175,7 @@ def certify_run(by: Promise, run: Run) -> RealisedCertificate:
     )
 
 
-def _in_the_end(by: Promise, costs_RxK: np.ndarray, steps: int) -> float:
+def _in_the_end(by: PaidTest, costs_RxK: np.ndarray, steps: int) -> float:
     """Statement (iv) from step ``steps`` on, in total, if no later charge is above kappa.
 
     ``costs_RxK``: the logarithms, and what was paid beyond kappa for each of the steps so far.

@@ -1,4 +1,4 @@
-"""The laws every predictor, policy and rule obeys, as a suite to run on yours.
+"""The laws every predictor, policy and robust predictor obeys, as a suite to run on yours.
 
 ``check_predictor(mine)`` raises ``LawBroken`` with a sentence on each law that ``mine`` breaks, or returns the names of
 the laws it kept. Each law is also a function of its own (``PREDICTOR_LAWS`` and the others), for parametrised tests.
@@ -10,7 +10,6 @@ from typing import Any
 from ..policies import Policy
 from ..predictors import Predictor
 from ..robust import AverageRestart, Robust
-from ..rules import Rule
 from .laws import (
     MOST,
     POLICY_LAWS,
@@ -21,22 +20,22 @@ from .laws import (
     policy_subject,
     predictor_subject,
 )
-from .rules import RULE_LAWS, Trial, rule_trial
+from .robust import ROBUST_LAWS, Trial, robust_trial
 
 __all__ = [
     "POLICY_LAWS",
     "PREDICTOR_LAWS",
-    "RULE_LAWS",
+    "ROBUST_LAWS",
     "LawBroken",
     "Subject",
     "Trial",
     "check_policy",
     "check_predictor",
-    "check_rule",
+    "check_robust",
     "check_window",
     "policy_subject",
     "predictor_subject",
-    "rule_trial",
+    "robust_trial",
 ]
 
 
@@ -65,20 +64,17 @@ def check_policy(
     return _run(POLICY_LAWS, policy_subject(policy, horizon, streams, seed, tolerance))
 
 
-def check_rule(
-    rule: Rule, base: Predictor, *, horizon: int = 12, streams: int = 64, seed: int = 0, tolerance: float = 1e-9
+def check_robust(
+    robust: Robust, *, horizon: int = 12, streams: int = 64, seed: int = 0, tolerance: float = 1e-9
 ) -> list[str]:
-    """Run every law on a rule that watches ``base``; raise ``LawBroken`` if any fails, else return their names.
+    """Run every law on a robust predictor and its test; raise ``LawBroken`` if any fails, else return their names.
 
-    What its certificate promises is tested too, by search: a sequence with more regret than that, or a base model that
-    is right and sounds the alarm more often. What is found is broken for sure; what is not found may still be there.
+    What its certificate promises is tried too, by search: a sequence with more regret than that, or a base model that
+    is right and gets an alarm more often. What is found is broken for sure; what is not found may still be there.
     """
-    trial = rule_trial(rule, base, horizon, streams, seed, tolerance)
-    kept = _run(RULE_LAWS, trial)
-    if rule.fallback_acts:  # there is no predictor to be made of it
-        return kept
-    subject = predictor_subject(Robust(base, rule), trial.tokens.shape[-1], 4, seed, tolerance)
-    return kept + _run(PREDICTOR_LAWS, subject)
+    trial = robust_trial(robust, horizon, streams, seed, tolerance)
+    subject = predictor_subject(robust, trial.tokens.shape[-1], 4, seed, tolerance)
+    return _run(ROBUST_LAWS, trial) + _run(PREDICTOR_LAWS, subject)
 
 
 def _run(laws: Mapping[str, Callable[[Any], None]], subject: Subject | Trial) -> list[str]:

@@ -15,7 +15,7 @@ from ..predictors import Predictor, said_by, vouched
 
 
 class LawBroken(AssertionError):
-    """A predictor, policy or rule does not do what everything built on it relies on."""
+    """A predictor or policy does not do what everything built on it relies on."""
 
 
 class Subject(NamedTuple):
@@ -311,7 +311,6 @@ def _reach(predictor: Any, length: int) -> int:
 
 def _lasts(predictor: Any) -> int | None:
     """How many tokens it can be told before it is asked for the last time; None where there is no end."""
-    rule, context = getattr(predictor, "rule", None), ability(predictor, "context")
-    own = getattr(predictor, "horizon", None) or getattr(rule, "horizon", None)
+    own, context = getattr(predictor, "horizon", None), ability(predictor, "context")
     ends = [end - 1 for end in (own, context) if end is not None]
     return min(ends, default=None)

@@ -25,10 +25,9 @@ def save(model: Constructed, path: str | Path) -> None:
     Of a model on a module of your own keep ``model.module.state_dict()``, and load it into one that was built alike.
 
     >>> import tempfile
-    >>> from lowregret import matching
-    >>> from lowregret.rules import RegretGap
-    >>> from lowregret.construct import build
-    >>> model = build(Decoder(2, size="quick"), RegretGap(matching(), horizon=64))
+    >>> import lowregret as lr
+    >>> setting = lr.robust.algorithm_1(lr.matching(), lr.RegretGap(horizon=64))
+    >>> model = lr.construct.build(Decoder(2, size="quick"), setting)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(model, f"{folder}/robust.safetensors")
     ...     load(f"{folder}/robust.safetensors").sizes == model.sizes

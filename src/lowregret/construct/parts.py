@@ -1,12 +1,11 @@
-"""What a rule adds to the layers, and the part that all rules share: what the response to the last law earned."""
+"""What a test adds to the layers, and the part that both share: what the response to the last law earned."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..problems import DecisionProblem
-from ..rules import ResponseRule
 from . import gadgets
 from .layers import Head, Perceptron
 from .residual import Residual
@@ -37,7 +36,7 @@ def sharpness_of(dtype: object) -> Sharpness:
 
 
 class Parts(NamedTuple):
-    """What a rule adds: its subspaces, what START and each position know beforehand, its cells and its layers."""
+    """What a test adds: its subspaces, what START and each position know beforehand, its cells and its layers."""
 
     sizes: dict[str, int]
     columns: dict[str, np.ndarray]  # by position
@@ -47,32 +46,31 @@ class Parts(NamedTuple):
 
 
 def utility_in_units(problem: DecisionProblem) -> np.ndarray:
-    """Utilities in units of the span, less each state's mean: no rule looks at more, and none of them exceeds 1."""
+    """Utilities in units of the span, less each state's mean: no test looks at more, and none of them exceeds 1."""
     centred_AxS = problem.utility - problem.utility.mean(axis=0)
     return centred_AxS / (problem.span or 1.0)
 
 
-def answer_sizes(rule: ResponseRule, laws: list[str]) -> dict[str, int]:
+def answer_sizes(problem: DecisionProblem, laws: list[str]) -> dict[str, int]:
     """The subspaces that ``answered`` needs."""
-    if rule.problem.n_actions == 2:
+    if problem.n_actions == 2:
         return {f"{law} answer": 1 for law in laws}
-    return {**{f"{law} answer": rule.problem.n_actions for law in laws}, "before": rule.problem.n_states}
+    return {**{f"{law} answer": problem.n_actions for law in laws}, "before": problem.n_states}
 
 
-def answer_cells(rule: ResponseRule) -> int:
+def answer_cells(problem: DecisionProblem) -> int:
     """How many cells ``answered`` looks at."""
-    return 0 if rule.problem.n_actions == 2 else rule.problem.n_actions
+    return 0 if problem.n_actions == 2 else problem.n_actions
 
 
-def answered(x: Residual, rule: ResponseRule, laws: list[str]) -> list[Stage]:
+def answered(x: Residual, setting: Any, laws: list[str]) -> list[Stage]:
     """What the response to the last law earned in the step that came: U(urn's) - U(base's), or U(base's) alone.
 
     Utilities are those of ``utility_in_units``.
     Two actions take one layer: the response is a sigmoid, found while it is fetched. More take two: respond, then
     fetch. Either way the result stands in the row of the token it is about: no lag.
     """
-    problem, temperature = rule.problem, rule.temperature
-    assert temperature is not None
+    problem, temperature = setting.problem, setting.temperature
     signs = {"base": -1.0, "urn": 1.0} if "urn" in laws else {"base": 1.0}
     utility_AxS = utility_in_units(problem)
     if problem.n_actions == 2:

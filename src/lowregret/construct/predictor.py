@@ -1,6 +1,5 @@
 """The built module as a predictor like any other, and ``build``, which makes one."""
 
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import torch
@@ -9,54 +8,47 @@ from torch import Tensor
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..certificates import Certificate
+from ..engine import Setting
 from ..policies import Respond
 from ..predictors import Predictor
 from ..problems import DecisionProblem
-from ..rules import ResponseRule
 from ..transformer import Decoder
 from ..transformer.backends import as_kind, as_tensor
 from .base_model import LEAST, PredictorModule, base_of, device_of, refuse_misfit, streaming
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS, sharpness_of
-from .plan import FAMILIES, changed, plan, refuse_unbuilt
+from .plan import plan, refuse_unbuilt
 
-# What a built model says about itself: the rule it was built from, its problem with names and units, what is promised.
+# What a built model says about itself: the test it was built from, its problem with names and units, what is promised.
 #
 # Plain JSON values, so that a model read from a file says the same as one that was just built.
 
 
-_UNPROVED = "The threshold of this rule is its own, and no proof is known for it: the bounds are trivial."
-
-
-def described(rule: ResponseRule) -> dict[str, Any]:
-    """What the rule was, for people who find the weights.
-
-    A threshold of one's own has no proof behind it unless it brings a certificate: then nothing is promised.
-    """
-    settings = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("problem", "fallback")}
-    promise, own = rule.certificate, changed(rule, next(kind for kind in FAMILIES if isinstance(rule, kind)))
-    unproved, problem = "threshold" in own and "certificate" not in own, rule.problem
+def described(setting: Setting) -> dict[str, Any]:
+    """What was built, for people who find the weights."""
+    test, problem, promise = setting.test, setting.payoff_range, setting.certificate
     return {
-        "rule": type(rule).__name__,
-        **settings,
+        "rule": type(test).__name__,
+        **vars(test),
+        "temperature": setting.temperature,
         "utility": problem.utility.tolist(),
         "actions": list(problem.actions),
         "states": list(problem.states),
         "units": {"scale": float(problem.regret_in_payoffs(1.0)), "shift": float(problem.in_payoffs(0.0))},
-        "regret_bound": problem.span if unproved else min(problem.span, promise.regret_bound),
-        "tv_bound": 1.0 if unproved else promise.tv_bound,
+        "regret_bound": promise.regret_bound,
+        "tv_bound": promise.tv_bound,
         "certificate": {
             "theorem": promise.theorem,
-            "statement": _UNPROVED if unproved else promise.statement,
+            "statement": promise.statement,
             "assumptions": list(promise.assumptions),
-            "terms": {} if unproved else dict(promise.terms),
+            "terms": dict(promise.terms),
         },
     }
 
 
 def problem_of(built: dict[str, Any]) -> DecisionProblem:
-    """The rule's problem; files of format 1 had neither names nor units."""
+    """The problem; files of format 1 had neither names nor units."""
     problem = DecisionProblem(built["utility"], built.get("actions"), built.get("states"))
     if "units" in built:
         units = built["units"]
@@ -149,7 +141,7 @@ class Constructed(Predictor):
         )
 
     def respond(self) -> Respond:
-        """What to play: the quantal response, at the rule's temperature, which the regret bound is for."""
+        """What to play: the quantal response, at the temperature which the regret bound is for."""
         return Respond(self, self.problem, self.module.about["temperature"])
 
     @property
@@ -163,12 +155,12 @@ class Constructed(Predictor):
 
     @property
     def problem(self) -> DecisionProblem:
-        """What the rule was built for, with its names and units."""
+        """What the model was built for, with its names and units."""
         return problem_of(self.module.about)
 
     @property
     def certificate(self) -> Certificate:
-        """What the rule promises, of the layers as they are built."""
+        """What is promised, of the layers as they are built."""
         return certificate_of(self.module.about)
 
     @property
@@ -228,14 +220,14 @@ class Constructed(Predictor):
 
 def build(
     base: Any,
-    rule: Any,
+    setting: Setting,
     *,
     gives: str | None = None,
     n_states: int | None = None,
     dtype: torch.dtype = torch.float64,
     fused: bool = True,
 ) -> Constructed:
-    """Algorithm 1 on ``base`` with ``rule``, as the weights of a few more layers: no training.
+    """Algorithm 1 on ``base`` in this setting, as the weights of a few more layers: no training.
 
     Parameters
     ----------
@@ -243,20 +235,18 @@ def build(
         A ``Predictor``, a ``Transformer`` or ``Decoder``, or any torch module ``tokens[B, T] -> [B, T, S]`` whose
         entry t has seen ``tokens[:, :t]``; a module is tried on a few tokens, and refused if it looks ahead. It is
         asked without dropout and where its weights are; the layers are put there too.
-    rule
-        ``RegretGap`` (or a subclass with a threshold of its own) or ``RegretRate``, with a known horizon and the urn.
+    setting
+        ``robust.algorithm_1(problem, test)`` with ``RegretGap`` or ``RegretRate``, a known horizon and the urn.
     gives
         "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves.
     n_states
-        Of a torch module that has no such attribute; those of the rule's problem by default.
+        Of a torch module that has no such attribute; those of the setting's problem by default.
     dtype
         ``torch.float64`` or ``torch.float32``, of the appended layers.
 
-    >>> from lowregret import matching
-    >>> from lowregret.predictors import Scheduled
-    >>> from lowregret.rules import RegretGap
-    >>> mistaken = Scheduled([[0.9, 0.1]])
-    >>> model = build(mistaken, RegretGap(matching(), horizon=128))
+    >>> import lowregret as lr
+    >>> mistaken = lr.predictors.Scheduled([[0.9, 0.1]])
+    >>> model = build(mistaken, lr.robust.algorithm_1(lr.matching(), lr.RegretGap(horizon=128)))
     >>> model.predict_sequence([1] * 128)[[0, -1], 1].round(3).tolist()
     [0.1, 0.992]
     >>> model.sizes.layers, model.sizes.heads
@@ -264,23 +254,25 @@ def build(
     """
     if str(dtype).removeprefix("torch.") not in SHARPNESS:
         raise ValueError(f"dtype must be torch.float64 or torch.float32, got {dtype}")
-    refuse_unbuilt(rule)
+    refuse_unbuilt(setting)
+    expected, horizon = setting.outcomes.n_states, setting.test.horizon
+    assert horizon is not None
     module, gives, base_states, context = base_of(base, gives, n_states)
     if base_states is None:
-        base_states = rule.problem.n_states
+        base_states = expected
     if n_states not in (None, base_states):
         raise ValueError(f"n_states must be what {type(base).__name__} says, {base_states}, or None, got {n_states!r}")
-    if base_states != rule.problem.n_states:
+    if base_states != expected:
         raise ValueError(
-            f"base and rule must have the same states: {type(base).__name__} predicts {base_states}, "
-            f"the rule's problem has {rule.problem.n_states}"
+            f"base and setting must have the same states: {type(base).__name__} predicts {base_states}, "
+            f"the setting's problem has {expected}"
         )
-    if context is not None and rule.horizon is not None and rule.horizon > context:
-        raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
-    built = plan(rule, gives, sharpness_of(dtype))
+    if context is not None and horizon > context:
+        raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {horizon}")
+    built = plan(setting, gives, sharpness_of(dtype))
     if not isinstance(module, (Decoder, PredictorModule)):
         refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule))
+    made = Appended(module, gives, built.stream, tables, beside, layers, described(setting))
     return Constructed(made.to(device_of(module) or "cpu"))

@@ -70,7 +70,7 @@ def sizes_of(n_states: int, horizon: int, n_cells: int) -> dict[str, int]:
         "previous": 2 * bits,  # of i - 1: (1 - b, b), so that here * previous counts the bits that differ
         "base": n_states,  # the base model's law
         "urn": n_states,  # the fallback's
-        "flag": 1,  # whether the rule has tripped,
+        "flag": 1,  # whether there was an alarm,
         "no_flag": 1,  # and whether not: found apart, so that neither is one minus the other
         "out": n_states,
     }

@@ -25,7 +25,10 @@ from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 import numpy as np
 
 from .. import inputs
+from ..arrays import at_most, pick, running_product, running_sum, total
+from ..certificates import Certificate
 from ..certificates.every_start import Prior, joint_prior
+from ..certificates.promises import FallbackBound, FromTheStart, SwitchesLate, SwitchesOnce, Unproved
 from .fallbacks import Recovery
 from .layout import Shapes, Views
 from .responses import TIE
@@ -35,6 +38,8 @@ MOST = 1e300  # wealth is capped here, long after any alarm
 LEAST_DELTA = 1e-250  # keeps 1/delta below that cap
 LEAST_CHANCE = 1e-290  # of an outcome, as far as odds go: they stay finite
 LARGEST_TABLE = 1 << 16  # entries of a table of factors that is worth keeping
+RANGE = 300.0  # how far the logarithm of a product may go within a block of time: products of two such are floats
+CARRIED = 1e240  # from one block to the next: times what a block can make of it, it is a float
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
@@ -47,6 +52,16 @@ class Suspect(NamedTuple):
     gain: float | None = None  # per step, of acting on the mixture over acting on the model
 
 
+class Played(NamedTuple):
+    """All steps of recordings at once, against actions alone."""
+
+    forecast_NxTxS: Any
+    model_NxTxA: Any  # the response to it
+    fallback_NxTxA: Any  # the response to the fallback; None: the test does not ask
+    state_NxT: Any
+    step_T: Any  # 1, 2, ... in floating point
+
+
 Alarmed = Callable[[Any], Any]  # which streams [N] have had an alarm, given the level [N] of the current class
 
 
@@ -55,13 +70,16 @@ class Watch(Protocol):
 
     threshold: float  # an alarm is raised where the mean level of all classes reaches it
     fresh_level: float  # what the level of a class is before its first outcome
+    in_logs: bool  # whether evidence is told as the logarithm of the level
+    compares: bool  # whether it goes by what the fallback would have played
 
     def shapes(self) -> Shapes: ...
     def start(self, memory: Views) -> None: ...
     def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
         """The level ``[N]`` after the outcome of a step, the ``number_N``-th of its episode."""
 
-    def suspect(self, memory: Views, n: int) -> Suspect: ...
+    def suspect(self, memory: Views, n: int) -> Suspect | None:
+        """The strongest evidence against the model of a stream; None: the test does not say."""
 
 
 @runtime_checkable
@@ -73,8 +91,16 @@ class Test(Protocol):
     @property
     def delta(self) -> float: ...
     def watch(self, setting: Any) -> Watch: ...
-    def usual_fallback(self) -> Any:
+    def usual_fallback(self, problem: Any) -> Any:
         """The fallback a guard takes by default."""
+
+
+@runtime_checkable
+class Certifies(Protocol):
+    """A test of which something was proved; for others nothing is promised."""
+
+    def certify(self, setting: Any, steps: int | None) -> Certificate | None:
+        """What it promises in a setting, over so many steps (None: unknown), before the first; None: nothing."""
 
 
 @final
@@ -97,14 +123,24 @@ class NoTest:
     def watch(self, setting: Any) -> "Watch":
         return Unwatched()
 
-    def usual_fallback(self) -> Recovery:
+    def usual_fallback(self, problem: Any) -> Recovery:
         return Recovery(trust=0.9)
+
+    def certify(self, setting: Any, steps: int | None) -> Certificate:
+        promise = FromTheStart(
+            problem=setting.payoff_range,
+            temperature=setting.temperature,
+            fallback=FallbackBound(setting.play.name, setting.play.regret_after),
+            lag=setting.lag,
+            counts_model=setting.play.counts_model,
+        )
+        return promise.certificate(steps)
 
 
 class Unwatched:
     """No test, at work."""
 
-    threshold, fresh_level = math.inf, 1.0
+    threshold, fresh_level, in_logs, compares = math.inf, 1.0, True, False
 
     def shapes(self) -> Shapes:
         return {}
@@ -145,8 +181,32 @@ class ExactTest:
     def watch(self, setting: Any) -> "Bets":
         return Bets(setting)
 
-    def usual_fallback(self) -> Recovery:
+    def usual_fallback(self, problem: Any) -> Recovery:
         return Recovery()
+
+    def certify(self, setting: Any, steps: int | None) -> Certificate:
+        """Where outcomes are numbers, false alarms alone: regret is bounded by the charges of a run as it goes."""
+        problem, play, unproved = setting.payoff_range, setting.play, None
+        if not setting.outcomes.n_states:
+            unproved = "the exact test at outcomes, before any charge was paid"
+        elif not setting.has_proved_response:
+            unproved = f"{type(setting.response).__name__}, of which no regret was proved"
+        if unproved is not None:
+            return Unproved(problem=problem, tv_bound=self.delta, called=unproved).certificate(steps)
+        made: dict[str, Any] = {
+            "problem": problem,
+            "tv_bound": self.delta,
+            "temperature": setting.temperature,
+            "fallback": FallbackBound(play.name, play.regret_after),
+            "prior": prior_of(setting),
+            "delta": setting.class_delta,
+            "contexts": setting.n_contexts,
+            "against": str(setting.against),
+            "counts_model": play.counts_model,
+            "payoffs_change": setting.problem.is_changing,
+        }
+        promise = SwitchesOnce(**made) if setting.lag == 1 else SwitchesLate(**made, lag=setting.lag)
+        return promise.certificate(steps)
 
 
 def prior_of(setting: Any) -> Prior:
@@ -163,12 +223,16 @@ def prior_of(setting: Any) -> Prior:
 class Bets:
     """All bettors, at work in one setting."""
 
+    in_logs, compares = True, False
+
     def __init__(self, setting: Any) -> None:
         xp = self.xp = setting.xp
         self.setting, self.prior, self.second = setting, prior_of(setting), setting.has_second_bettor
         self.threshold, self.is_number = 1 / setting.class_delta, setting.outcomes.n_states == 0
         order = np.argsort(self.prior.rates_K)
         self.rates_K = xp.asarray(self.prior.rates_K[order])
+        self.rates = self.prior.rates_K[order].tolist()
+        self.joins = [(self.prior.weights_K(start)[order]).tolist() for start in (1, 2)]
         self.first_K = xp.asarray(self.prior.weights_K(1)[order])
         self.later_K = xp.asarray(self.prior.weights_K(2)[order])
         self.most, self.least, self.one, self.none = xp.asarray([MOST, LEAST_CHANCE, 1.0, 0.0], dtype=xp.float64)
@@ -285,6 +349,46 @@ class Bets:
         memory.age[:] = (memory.age + 1) * above_N
         heard_N = rise_N * rise_N >= memory.spread * (xp.log(1 + t_N / (memory.age + ~above_N)) + 2)
         return (above_N & heard_N) * (memory.second + memory.second_unspent)
+
+    # Recordings at once
+
+    def levels(self, played: Played) -> Any:
+        """The level after every step ``[N, T]`` by running sums, for bets on actions alone."""
+        xp, utility_AxS = self.xp, self.setting.outcomes.utility_AxS
+        states = range(len(utility_AxS[0]))
+        law_S = [played.forecast_NxTxS[..., s] for s in states]
+        own_S = [total([played.model_NxTxA[..., a] * row[s] for a, row in enumerate(utility_AxS)]) for s in states]
+        level_NxT = self.prior.unspent(played.step_T) + law_S[0] * 0
+        for row in utility_AxS:
+            gain_S = [row[s] - own_S[s] for s in states]
+            came_NxT = pick(gain_S, played.state_NxT)
+            excess: list[Any] = []  # exp(rate gain) - 1 in each state, and in the one that occurred
+            for k, rate in enumerate(self.rates):
+                if k and rate == 2 * self.rates[k - 1]:
+                    excess = [u * (u + 2) for u in excess]  # e^(2x) - 1, where u = e^x - 1
+                else:
+                    excess = [xp.expm1(gain * rate) for gain in (*gain_S, came_NxT)]
+                charge = total([law_S[s] * excess[s] for s in states])
+                level_NxT = level_NxT + self._wealth(
+                    k, (1 + excess[-1]) / (1 + xp.clip(charge, 0.0, None)), played.step_T
+                )
+        excluded_NxT = pick(law_S, played.state_NxT) == 0
+        return xp.where(excluded_NxT, xp.zeros_like(level_NxT) + math.inf, level_NxT)
+
+    def _wealth(self, k: int, factor_NxT: Any, step_T: Any) -> Any:
+        """The wealth of one bettor after every step; within a block of time, W_t = P_t sum_j m_j f_j / P_j."""
+        T, rate, span = factor_NxT.shape[-1], self.rates[k], self.setting.payoff_range.span
+        # A step multiplies wealth by e^(rate span) at most, and divides it by e^(2 rate span) at most.
+        length = max(1, int(RANGE / (2 * rate * span))) if span else T
+        fresh_T = self.xp.where(step_T == 1, self.joins[0][k], self.joins[1][k] * self._later(step_T))
+        found, wealth = [], factor_NxT[..., :1] * 0
+        for begin in range(0, T, length):
+            part = factor_NxT[..., begin : begin + length]
+            product = running_product(part)
+            joined = running_sum(fresh_T[begin : begin + length] * part / product)
+            found.append(at_most(product * (wealth + joined), MOST))
+            wealth = at_most(found[-1][..., -1:], CARRIED)
+        return found[0] if len(found) == 1 else self.xp.concat(found, axis=-1)
 
     def suspect(self, memory: Views, n: int) -> Suspect:
         """The richest bettor of a stream; where those on comparators alone have less than 1/delta, the mixture."""

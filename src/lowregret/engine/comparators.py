@@ -92,7 +92,7 @@ class Actions(Comparators):
 
     def awake(self, xp: Any, model_NxA: Any, references_NxQxA: Any, context_N: Any) -> Awake:
         n, A = model_NxA.shape
-        plays_NxAxA = unit_rows(xp, A, model_NxA.dtype)[None]
+        plays_NxAxA = unit_rows(xp, model_NxA)[None]
         plays_NxAxA = plays_NxAxA if n == 1 else xp.broadcast_to(plays_NxAxA, (n, A, A))
         if not self.contexts:
             return Awake(plays_NxAxA, None)

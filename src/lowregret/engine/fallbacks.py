@@ -26,14 +26,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, final, runtime_checkable
 
-import numpy as np
-
 from .. import inputs
+from ..arrays import some
 from ..certificates.bounds import Bound
 from ..certificates.switching import WayBack
-from ..policies.contract import Policy
-from ..predictors import Predictor, said_by, same_states
-from ..problems import same_problem
+from ..predictors import Predictor
 from .layout import Shapes, Views
 from .mixture import Mixture
 from .step import Came, Step
@@ -97,12 +94,15 @@ class Recovery:
         What the mixture may lose to any one comparator, in units of span * sqrt(horizon).
     trust
         The model's weight in the mixture at first; by default that of every other forecast.
+    safe
+        A predictor in place of Hedge, for ``robustify``: with quantal responses, against actions alone.
     """
 
     memories: tuple[float, ...] = (20, 200)
     share: float = 0.003
     budget: float = 0.5
     trust: float | None = None
+    safe: Predictor | None = None
 
     def __post_init__(self) -> None:
         memories = tuple(self.memories) if isinstance(self.memories, (tuple, list)) else ()
@@ -115,6 +115,8 @@ class Recovery:
             budget=inputs.positive(self.budget, "budget"),
             trust=None if self.trust is None else inputs.probability(self.trust, "trust"),
         )
+        if self.safe is not None and not isinstance(self.safe, Predictor):
+            raise ValueError(f"safe must be a Predictor such as PolyaUrn, got {type(self.safe).__name__}")
 
     def play(self, setting: Any) -> Play:
         return MixtureThenHedge(self, setting) if setting.outcomes.n_states else HedgeAlone(setting)
@@ -206,7 +208,7 @@ class MixtureThenHedge:
         _, mixed_NxA = self.setting.respond(mixture_NxS, step.payoffs, step.clock_N)
         is_safe_N = memory.is_safe_C[step.here] > 0
         policy_NxA = mixed_NxA
-        if is_safe_N.any():
+        if some(is_safe_N):
             policy_NxA = self.xp.where(is_safe_N[:, None], self.hedge.plays(memory, step), mixed_NxA)
         return step._replace(
             mixture_NxS=mixture_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=mixed_NxA, policy_NxA=policy_NxA
@@ -214,7 +216,7 @@ class MixtureThenHedge:
 
     def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
         self.mixture.update(memory, step, came)
-        if not step.in_force_N.any():
+        if not some(step.in_force_N):
             return
         xp, late_N = self.xp, step.in_force_N
         paid_NxX = self.hedge.paid(came)
@@ -254,7 +256,7 @@ class HedgeAlone:
 
     def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
         late_N = step.in_force_N
-        if late_N.any():
+        if some(late_N):
             self.hedge.update(memory, step, self.hedge.paid(came), late_N, late_N & False)
             trusts(memory, self.share(memory, seen_NxC), late_N)
 
@@ -292,7 +294,7 @@ class FollowReference:
         self.name, self.setting, self.at = name, setting, setting.references.index(name)
         # Nothing is lost to itself; what is lost to others is not known.
         alone = setting.n_comparators == 1
-        self.regret_after: After = partial(_hedging, WayBack(0.0, 1, None)) if alone else _unknown
+        self.regret_after: After = partial(_hedging, WayBack(0.0, 1, None)) if alone else unknown
 
     def shapes(self) -> Shapes:
         return {}
@@ -309,76 +311,7 @@ class FollowReference:
         return seen_NxC[:, 0] * 0.0
 
 
-class FollowLearner:
-    """A policy, or a predictor with a quantal response, that has learned from all states since the first step."""
-
-    mixes, takes_scale, counts_model = False, False, False
-
-    def __init__(self, learner: Policy | Predictor, setting: Any) -> None:
-        self.learner, self.setting = learner, setting
-        self.name = type(learner).__name__
-        self.acts = isinstance(learner, Policy)
-        if not setting.has_fixed_payoffs:
-            raise ValueError(
-                f"fallback {self.name} learns from states under fixed payoffs, and here payoffs change or outcomes are "
-                "numbers: Recovery() fits these"
-            )
-        if not self.acts:
-            same_states(learner, setting.problem)
-            if setting.plays_best:
-                raise ValueError(
-                    f"fallback {self.name} is a distribution that learns, and the best response to it may lose every "
-                    "step: take response=QuantalResponse(), Recovery(), or a policy such as AdaHedge"
-                )
-        made_for, lasts = getattr(learner, "problem", setting.problem), getattr(learner, "horizon", None)
-        same_problem(f"fallback {self.name} was made for another problem", made_for, setting.problem)
-        if lasts is not None and (setting.rounds is None or setting.rounds > lasts):
-            steps = "an unknown number of" if setting.rounds is None else setting.rounds
-            raise ValueError(f"fallback {self.name} was made for {lasts} steps, the test may run for {steps} steps")
-        # What it says itself of every action; what is lost to references, or in contexts, is not known.
-        plain = not setting.references and setting.n_contexts == 1
-        self.regret_after: After = getattr(learner, "regret_after", _unknown) if plain else _unknown
-        fresh = learner.start((1,))
-        self.shape_of = [leaf.shape[1:] for leaf in leaves_of(fresh)]
-        after = learner.update(fresh, np.zeros(1, dtype=np.int64))
-        if [leaf.shape[1:] for leaf in leaves_of(after)] != self.shape_of:
-            raise ValueError(f"fallback {self.name} keeps a memory that grows with the past: take one such as PolyaUrn")
-
-    def shapes(self) -> Shapes:
-        return {f"leaf_{i}": shape for i, shape in enumerate(self.shape_of)}
-
-    def start(self, memory: Views) -> None:
-        self._write(memory, self.learner.start((len(memory.leaf_0),)))
-
-    def prepare(self, memory: Views, step: Step) -> Step:
-        held = self._read(memory)
-        if self.acts:
-            played_NxA = self._checked(self.learner.policy(held), self.setting.outcomes.n_actions, step)  # type: ignore[union-attr]
-            return step._replace(policy_NxA=played_NxA, mixture_NxS=step.forecast)
-        believed_NxS = self._checked(self.learner.predict(held), self.setting.outcomes.n_states, step)  # type: ignore[union-attr]
-        _, played_NxA = self.setting.respond(believed_NxS, step.payoffs, step.clock_N)
-        return step._replace(mixture_NxS=believed_NxS, policy_NxA=played_NxA)
-
-    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
-        self._write(memory, self.learner.update(self._read(memory), came.state_N))
-
-    def share(self, memory: Views, seen_NxC: Any) -> Any:
-        return seen_NxC[:, 0] * 0.0
-
-    def _checked(self, laws: Any, width: int, step: Step) -> np.ndarray:
-        return np.asarray(said_by(self.learner, laws, width, (len(step.model_NxA),)), dtype=np.float64)
-
-    def _read(self, memory: Views) -> Any:
-        fresh = self.learner.start((len(memory.leaf_0),))
-        held = [getattr(memory, f"leaf_{i}").astype(leaf.dtype) for i, leaf in enumerate(leaves_of(fresh))]
-        return with_leaves(fresh, held)
-
-    def _write(self, memory: Views, held: Any) -> None:
-        for i, leaf in enumerate(leaves_of(held)):
-            getattr(memory, f"leaf_{i}")[...] = leaf
-
-
-def _unknown(problem: Any, steps: int, temperature: float | None) -> None:
+def unknown(problem: Any, steps: int, temperature: float | None) -> None:
     """What is lost, where nobody knows."""
 
 
@@ -388,16 +321,3 @@ def _with_mixture(back: WayBack, problem: Any, steps: int, temperature: float | 
 
 def _hedging(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
     return back.safe
-
-
-def leaves_of(memory: Any) -> list[np.ndarray]:
-    """The arrays of a memory, in their order."""
-    return [leaf for part in memory for leaf in leaves_of(part)] if isinstance(memory, tuple) else [memory]
-
-
-def with_leaves(memory: Any, leaves: list[np.ndarray]) -> Any:
-    """A memory of the same form with these arrays; they are taken from the list."""
-    if not isinstance(memory, tuple):
-        return leaves.pop(0)
-    parts = [with_leaves(part, leaves) for part in memory]
-    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)

@@ -52,7 +52,7 @@ class Mixture:
         posterior_NxL = memory.weights_CxL[step.here] * step.parts_NxLxS[streams_N, :, state_N]
         kept = (1 - self.share) / posterior_NxL.sum(-1, keepdims=True)
         memory.weights_CxL[step.here] = posterior_NxL * kept + self.share / self.size
-        came_Nx1xS = unit_rows(xp, step.forecast.shape[1], posterior_NxL.dtype)[state_N][:, None]
+        came_Nx1xS = unit_rows(xp, step.forecast)[state_N][:, None]
         keep_Mx1, (streams, x), row_N = self.keep_M[:, None], step.here, 1 + step.advised_N
         every, advised = self._urns(memory, step)
         memory.counts_CxRxMxS[streams, x, 0] = every * keep_Mx1 + came_Nx1xS

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, final
 
 from .. import inputs
+from ..arrays import row_maxima, row_sums
 
 TIE = 1e-12  # of utility: actions worth the same to within this are tied
 
@@ -30,15 +31,19 @@ class Response(ABC):
         """
 
 
+def unit_rows(xp: Any, like_NxA: Any) -> Any:
+    """The identity matrix ``[A, A]``: row i is what plays or expects i alone."""
+    return _eye(xp, like_NxA.shape[-1], like_NxA.dtype, like_NxA.device)
+
+
 @cache
-def unit_rows(xp: Any, n: int, dtype: Any) -> Any:
-    """The identity matrix: row i is what plays or expects i alone."""
-    return xp.eye(n, dtype=dtype)
+def _eye(xp: Any, n: int, dtype: Any, device: Any) -> Any:
+    return xp.eye(n, dtype=dtype, device=device)
 
 
 def best_actions(xp: Any, worth_NxA: Any) -> Any:
     """The best action ``[N]`` by what each is worth: the first of those that are tied."""
-    return xp.argmax((worth_NxA >= xp.max(worth_NxA, axis=-1, keepdims=True) - TIE) * 1, axis=-1)
+    return xp.argmax((worth_NxA >= row_maxima(worth_NxA) - TIE) * 1, axis=-1)
 
 
 @final
@@ -50,7 +55,7 @@ class BestResponse(Response):
         return 0.0
 
     def plays(self, xp: Any, worth_NxA: Any, best_N: Any, temperature: Any) -> Any:
-        return unit_rows(xp, worth_NxA.shape[1], worth_NxA.dtype)[best_N]
+        return unit_rows(xp, worth_NxA)[best_N]
 
 
 @final
@@ -74,6 +79,5 @@ class QuantalResponse(Response):
         return 1 / math.sqrt(rounds) if self.temperature is None and rounds is not None else self.temperature
 
     def plays(self, xp: Any, worth_NxA: Any, best_N: Any, temperature: Any) -> Any:
-        scores = (worth_NxA - xp.max(worth_NxA, axis=-1, keepdims=True)) / temperature
-        chances = xp.exp(scores)
-        return chances / xp.sum(chances, axis=-1, keepdims=True)
+        chances = xp.exp((worth_NxA - row_maxima(worth_NxA)) / temperature)
+        return chances / row_sums(chances)

@@ -6,19 +6,24 @@ every ``lag``-th is. Step t is of class (t - 1) mod lag; each class has a test a
 goes by the mean of their levels (``certificates/late.py`` has the proof). A lag of 1 is the ordinary case.
 """
 
+import math
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from .. import inputs
+from ..arrays import count_up, first_true, in_float64, row_blocks
+from ..certificates import Certificate
 from ..certificates.coupled import late_factor
+from ..certificates.promises import Unproved
 from ..policies.contract import Policy
 from ..predictors import Predictor
 from ..problems import DecisionProblem, Payoff, a_problem
-from .bets import NoTest, Suspect, Test
+from .bets import Certifies, NoTest, Played, Suspect, Test
 from .comparators import Comparators
-from .fallbacks import Fallback, FollowLearner, Play
+from .fallbacks import Fallback
 from .layout import Layout, Views
+from .learners import FollowLearner, play_of
 from .responses import BestResponse, QuantalResponse, Response, best_actions
 from .step import Came, Numbers, Outcomes, Said, States, Step
 
@@ -59,9 +64,39 @@ class Setting:
         A, Q = self.outcomes.n_actions, len(self.references)
         one = np.zeros(1, dtype=np.int64)
         self.n_awake = against.awake(np, np.zeros((1, A)), np.zeros((1, Q, A)), one).plays_NxExA.shape[1]
-        self.play: Play
-        self.play = FollowLearner(fallback, self) if isinstance(fallback, (Policy, Predictor)) else fallback.play(self)
+        self.play = play_of(fallback, self)
         self.watch = test.watch(self)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is promised up to the horizon, before the first step."""
+        return self.certify(self.test.horizon)
+
+    def certify(self, steps: int | None) -> Certificate:
+        """What is promised of so many steps (None: any number) before the first of them."""
+        given = self.test.certify(self, steps) if isinstance(self.test, Certifies) else None
+        if given is not None:
+            return given
+        called = f"{type(self.test).__name__}, of which nothing was proved"
+        return Unproved(problem=self.payoff_range, tv_bound=1.0, called=called).certificate(steps)
+
+    @property
+    def parts(self) -> tuple[Any, Any, Any, Any, Any, int]:
+        """What it was made of."""
+        return self.problem, self.against, self.test, self.fallback, self.response, self.lag
+
+    def on(self, xp: Any) -> "Setting":
+        """The same on the arrays of another namespace."""
+        return Setting(*self.parts, xp=xp)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Setting, self.parts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Setting) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash((self.problem, self.test))
 
     @property
     def tests(self) -> bool:
@@ -114,7 +149,7 @@ class Trace(NamedTuple):
     evidence_NxT: Any  # after it, in logarithms
     level_NxT: Any  # after it: that of the step's class
     known_T: Any  # how many steps had been advised when it was known
-    suspects: dict[tuple[int, int], Suspect]  # by stream and step: of each alarm
+    suspects: dict[tuple[int, int], Suspect | None]  # by stream and step: of each alarm
     shares: dict[tuple[int, int], float]  # of the model, after each turn
 
 
@@ -158,12 +193,18 @@ class Engine:
 
     def advise(self, rows: Any, number: int, said: Said) -> Step:
         """The step of this number, with what is to be played."""
-        setting, xp, k = self.setting, self.xp, (number - 1) % self.setting.lag
-        head = self.head.open(rows)
-        _, played, common = self.of_class(rows, k)
-        n, outcomes = rows.shape[0], setting.outcomes
+        _, played, common = self.of_class(rows, (number - 1) % self.setting.lag)
+        in_force_N = (self.head.open(rows).alarm > 0) | (not self.setting.tests)
+        step = self.setting.play.prepare(played, self.before(said, common.clock * 1.0, in_force_N))
+        if in_force_N.all():
+            return step
+        return step._replace(policy_NxA=self.xp.where(in_force_N[:, None], step.policy_NxA, step.model_NxA))
+
+    def before(self, said: Said, clock_N: Any, in_force_N: Any) -> Step:
+        """A step after ``clock_N`` others, without what the fallback plays; ``in_force_N``: whether that is played."""
+        setting, xp, n, outcomes = self.setting, self.xp, clock_N.shape[0], self.setting.outcomes
         here = (slice(None), 0) if said.context_N is None else (xp.arange(n), said.context_N)
-        clock_N, payoffs = common.clock * 1.0, outcomes.payoffs if said.payoffs is None else said.payoffs
+        payoffs = outcomes.payoffs if said.payoffs is None else said.payoffs
         forecast = outcomes.whole(said.forecast)
         advised_N, model_NxA = setting.respond(forecast, payoffs, clock_N)
         answers_NxQxA = xp.zeros((n, 0, outcomes.n_actions), dtype=xp.float64)
@@ -175,7 +216,7 @@ class Engine:
                 each = [references_NxQxS[:, q] for q in range(each.shape[1])]
             answers_NxQxA = xp.stack([setting.respond(one, payoffs, clock_N)[1] for one in each], axis=1)
         plays_NxExA, at_NxE = setting.against.awake(xp, model_NxA, answers_NxQxA, said.context_N)
-        step = Step(
+        return Step(
             forecast=forecast,
             model_NxA=model_NxA,
             advised_N=advised_N,
@@ -183,16 +224,12 @@ class Engine:
             at_NxE=at_NxE,
             here=here,
             clock_N=clock_N,
-            in_force_N=(head.alarm > 0) | (not setting.tests),
+            in_force_N=in_force_N,
             scale_N=said.scale_N,
             payoffs=payoffs,
             references_NxQxS=references_NxQxS,
             answers_NxQxA=answers_NxQxA,
         )
-        step = setting.play.prepare(played, step)
-        if step.in_force_N.all():
-            return step
-        return step._replace(policy_NxA=xp.where(step.in_force_N[:, None], step.policy_NxA, model_NxA))
 
     def observe(
         self, rows: Any, number: int, step: Step, outcome_N: Any, missing_N: Any = None, action_N: Any = None
@@ -268,15 +305,95 @@ class Engine:
         own_N = sum(self.setting.play.share(played, common.seen_C) for _, played, common in classes) / D
         return own_N if not self.setting.tests else self.xp.where(head.alarm > 0, own_N, own_N * 0 + 1.0)
 
+    @property
+    def needed(self) -> float:
+        """The evidence at which an alarm is raised."""
+        watch = self.setting.watch
+        return math.log(watch.threshold) if watch.in_logs else watch.threshold
+
     def evidence(self, rows: Any) -> Any:
-        """ln of the mean level, ``[N]``."""
+        """The mean level, or its logarithm, ``[N]``."""
         mean_N = self.xp.mean(self.head.open(rows).level_D, axis=-1)
+        if not self.setting.watch.in_logs:
+            return mean_N
         return self.xp.log(mean_N + (mean_N == 0) * 1e-300)
 
-    def suspect(self, rows: Any, n: int) -> Suspect:
+    def suspect(self, rows: Any, n: int) -> Suspect | None:
         """The strongest evidence against the model of a stream: from the class with the highest level."""
         k = int(self.head.open(rows).level_D[n].argmax())
         return self.setting.watch.suspect(self.of_class(rows, k)[0], n)
+
+    # Recordings at once, against actions alone: for a predictor
+
+    def alarm_times(self, forecast_NxTxS: Any, state_NxT: Any) -> Any:
+        """The number of outcomes observed when each recording ``[N]`` raises its alarm; T + 1 for never."""
+        xp, (n, T) = self.xp, state_NxT.shape
+        watch = self.setting.watch
+        found = [state_NxT[:0, 0]]
+        cells = max(T, self.watched.width if not hasattr(watch, "levels") else 0)
+        for rows in row_blocks(n, cells, state_NxT):
+            forecast, states = self.setting.outcomes.whole(forecast_NxTxS[rows]), state_NxT[rows]
+            if hasattr(watch, "levels"):
+                alarm_NxT = watch.levels(self.played_at_once(forecast, states)) >= watch.threshold
+            else:
+                alarm_NxT = self._alarms(forecast, states)
+            found.append(first_true(alarm_NxT & self.can_alarm) + 1)
+        return xp.concat(found)
+
+    def played_at_once(self, forecast_NxTxS: Any, state_NxT: Any) -> Played:
+        """Both responses at every step of recordings."""
+        xp, setting, (n, T, S) = self.xp, self.setting, forecast_NxTxS.shape
+        step_T = in_float64(count_up(state_NxT, 1, T + 1))
+        clock_M = xp.broadcast_to(step_T - 1, (n, T)).reshape(n * T)
+
+        def answered(law_NxTxS: Any) -> Any:
+            played = setting.respond(law_NxTxS.reshape(n * T, S), setting.outcomes.payoffs, clock_M)[1]
+            return played.reshape(n, T, setting.outcomes.n_actions)
+
+        fallback_NxTxA = None
+        if isinstance(setting.play, FollowLearner) and setting.watch.compares:
+            said = setting.play.learner.recorded(state_NxT)
+            fallback_NxTxA = said if setting.play.acts else answered(said)
+        return Played(forecast_NxTxS, answered(forecast_NxTxS), fallback_NxTxA, state_NxT, step_T)
+
+    def _alarms(self, forecast_NxTxS: Any, state_NxT: Any) -> Any:
+        """Step by step where a test has no other way: which steps ``[N, T]`` are at or above its threshold.
+
+        It ends where all have been.
+        """
+        xp, watch, play, (n, T) = self.xp, self.setting.watch, self.setting.play, state_NxT.shape
+        memory, played, _ = self.of_class(self.start(n), 0)
+        never_N, found = state_NxT[:, 0] < 0, []
+        had_N = never_N
+        for t in range(T):
+            clock_N = xp.zeros(n, dtype=xp.float64) + t
+            step = self.before(Said(forecast_NxTxS[:, t]), clock_N, never_N)
+            step = play.prepare(played, step) if watch.compares else step
+            came = self.setting.outcomes.came(step, state_NxT[:, t])
+            found.append(watch.update(memory, step, came, clock_N + 1, lambda level_N: never_N) >= watch.threshold)
+            had_N = had_N | found[-1]
+            if xp is np and self.can_alarm and had_N.all():
+                break
+            if watch.compares:
+                play.update(played, step, came, (clock_N + 1)[:, None])
+        return xp.stack(found, axis=-1)
+
+    def laws(self, forecast_NxTxS: Any, state_NxT: Any, times_N: Any) -> Any:
+        """The predictions ``[N, T, S]``: the model's until the alarm at ``times_N``, then the fallback's."""
+        xp, play, (n, T) = self.xp, self.setting.play, state_NxT.shape
+        if isinstance(play, FollowLearner):
+            late_NxT = xp.arange(T) >= times_N[:, None]
+            return xp.where(late_NxT[..., None], play.learner.recorded(state_NxT), forecast_NxTxS)
+        memory, laws = self.played.open(xp.zeros((n, self.played.width), dtype=xp.float64)), []
+        play.start(memory)
+        for t in range(T):
+            late_N = times_N <= t
+            step = self.before(Said(forecast_NxTxS[:, t]), xp.zeros(n, dtype=xp.float64) + t, late_N)
+            step = play.prepare(memory, step)
+            laws.append(xp.where(late_N[:, None], step.mixture_NxS, forecast_NxTxS[:, t]))
+            came = self.setting.outcomes.came(step, state_NxT[:, t])
+            play.update(memory, step, came, (step.clock_N + 1)[:, None])
+        return xp.stack(laws, axis=1)
 
     # A recording
 

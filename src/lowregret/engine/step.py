@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..arrays import row_sums
 from ..forecasts import Forecast
 from ..problems import DecisionProblem, Gains, Payoff
 
@@ -90,9 +91,10 @@ class States:
     def __init__(self, problem: DecisionProblem, xp: Any) -> None:
         self.n_actions, self.n_states = problem.utility.shape
         self.xp, self.payoffs = xp, xp.asarray(np.array(problem.utility))
+        self.utility_AxS = np.asarray(problem.utility).tolist()  # numbers, for which no device need be asked
 
     def whole(self, forecast: Any) -> Any:
-        return forecast / forecast.sum(-1, keepdims=True)
+        return forecast / row_sums(forecast)
 
     def worth(self, forecast: Any, payoffs: Any, clock_N: Any) -> Any:
         if payoffs.ndim == 2:

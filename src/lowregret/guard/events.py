@@ -45,6 +45,8 @@ class Alarm(NamedTuple):
         about = f"since about step {self.since}"
         if self.excluded:
             return "a state came to which the model had given probability 0"
+        if self.since is None:
+            return "the evidence against the model reached its threshold"
         if self.gain is not None:
             what, them = (
                 ("recent frequencies predict", "them") if self.whom is None else (f"{self.whom} predicts", "it")
@@ -155,10 +157,10 @@ def events_of_trace(engine: Engine, trace: Trace) -> list[tuple[int, Event]]:
     return found
 
 
-def _alarm(engine: Engine, evidence: float, suspect: Suspect, when: tuple[Any, int, int], episode: int) -> Alarm:
+def _alarm(engine: Engine, evidence: float, suspect: Suspect | None, when: tuple[Any, int, int], episode: int) -> Alarm:
     setting = engine.setting
-    alarm = Alarm(*when, evidence, math.log(setting.watch.threshold), episode)
-    if alarm.excluded:
+    alarm = Alarm(*when, evidence, engine.needed, episode)
+    if alarm.excluded or suspect is None:
         return alarm
     if suspect.place is None:
         others = setting.references

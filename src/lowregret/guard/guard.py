@@ -149,7 +149,7 @@ class Guard:
     ) -> None:
         self.on_event = on_event
         inputs.of_kind(test, Test, "test", "ExactTest() or NoTest()")
-        fallback = test.usual_fallback() if fallback is None else fallback
+        fallback = test.usual_fallback(problem) if fallback is None else fallback
         self.setting = Setting(problem, against, test, fallback, response, inputs.whole(lag, "lag"))
         self.engine, self._reading = Engine(self.setting), Reading(self.setting)
         self.is_alone, self._named = streams is None, not isinstance(streams, (int, np.integer, type(None)))
@@ -582,7 +582,7 @@ class Guard:
         Infinite once a state came to which the model had given probability 0.
         """
         found = _plain(self.engine.evidence(self._state.rows_NxW), self.is_alone)
-        return found, math.log(self.setting.watch.threshold)
+        return found, self.engine.needed
 
     @property
     def share(self) -> Any:

@@ -3,8 +3,6 @@
 from .contract import Policy, Respond
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, oldest, shared
-from .recovering import Recovering
-from .recovery import Recovery
 
 __all__ = [
     "AdaHedge",
@@ -13,8 +11,6 @@ __all__ = [
     "FixedShare",
     "Hedge",
     "Policy",
-    "Recovering",
-    "Recovery",
     "Respond",
     "RestartHedge",
     "oldest",

@@ -1,11 +1,19 @@
 """What is at stake: decision problems, common ones, and what actions earn in them."""
 
-from .decision import DecisionProblem, a_problem, belief_with_lead, best_action, best_of, same_problem, with_first
+from .decision import (
+    DecisionProblem,
+    a_problem,
+    action_utilities,
+    belief_with_lead,
+    best_action,
+    best_of,
+    same_problem,
+    with_first,
+)
 from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff, as_lines, lines_told
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
-from .scene import Scene, action_utilities, each_step, leads, scene_of
 
 __all__ = [
     "DecisionProblem",
@@ -13,7 +21,6 @@ __all__ = [
     "Names",
     "Payoff",
     "Positions",
-    "Scene",
     "a_problem",
     "action_utilities",
     "actions_of",
@@ -24,8 +31,6 @@ __all__ = [
     "by_name",
     "cost_loss",
     "currency_in",
-    "each_step",
-    "leads",
     "lines_told",
     "matching",
     "newsvendor",
@@ -34,7 +39,6 @@ __all__ = [
     "payoffs_in",
     "rock_paper_scissors",
     "same_problem",
-    "scene_of",
     "stakes_in",
     "trading",
     "with_first",

@@ -18,6 +18,7 @@ from ..arrays import (
     last,
     mix,
     namespace,
+    pick,
     read_only,
     softmax,
     to_numpy,
@@ -477,3 +478,14 @@ def belief_with_lead(advantage: np.ndarray, lead: Array, near_S: Array) -> Array
         above = xp.sum(belief_S * advantage_S, axis=0) > lead
         left, right = xp.where(above, left, middle), xp.where(above, middle, right)
     return softmax(log_near_S + (left + right) / 2 * advantage_S)
+
+
+def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:
+    """What each action earns against each token, ``[A, ...]``, unchecked."""
+    xp = namespace(like)
+    utility = constant(problem.utility, like)
+    if tokens.ndim == 0:
+        return utility[:, int(tokens)]
+    columns = [xp.reshape(utility[:, s], (-1, *(1,) * tokens.ndim)) for s in range(problem.n_states)]
+    earned = pick(columns, tokens)
+    return xp.broadcast_to(earned, (problem.n_actions, *tokens.shape)) if problem.n_states == 1 else earned

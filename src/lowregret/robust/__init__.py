@@ -1,6 +1,6 @@
-"""Low regret for any predictor: Algorithms 1 and 3, Algorithm 2 for short memories, and a way back after an alarm."""
+"""Low regret for any predictor: Algorithms 1 and 3 (``robustify``), and Algorithm 2 for short memories."""
 
 from .average_restart import AverageRestart, window_needed
-from .switch_once import Robust, robustify, rule_for
+from .robustify import Robust, algorithm_1
 
-__all__ = ["AverageRestart", "Robust", "robustify", "rule_for", "window_needed"]
+__all__ = ["AverageRestart", "Robust", "algorithm_1", "window_needed"]

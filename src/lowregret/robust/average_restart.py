@@ -1,42 +1,43 @@
 """Algorithm 2: bounded memory. Many copies of Algorithm 1, each started at another recent step, answer on average.
 
 A copy that has seen the last j tokens restarts everything but the base model, which keeps its true context. The
-copies of age 0 .. extra_window - 1 are one more axis of a rule's memory, advanced together; each step the oldest
+copies of age 0 .. extra_window - 1 are one more axis of the engine's rows, advanced together; each step the oldest
 makes room for a new one. Until there are that many steps, the copy started first stands in for those that are missing.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, final
 
 from .. import certificates, inputs
 from ..abilities import looks_back
-from ..arrays import Array, astype, copied, device, first, hold_work_memory, in_float64, last, mix, namespace
-from ..certificates import Certificate, Terms
-from ..memory import where as choose
+from ..arrays import Array, astype, first, in_float64, last, mix, namespace
+from ..certificates import Certificate
+from ..certificates.promises import OverWindows
+from ..engine import Engine, ExactTest, QuantalResponse, Said, Step, Test
 from ..policies import Policy, oldest
 from ..predictors import Predictor, asked, same_states
-from ..problems import DecisionProblem, a_problem, belief_with_lead, same_problem, with_first
-from ..rules import ExactTest, Moment, RegretGap, ResponseRule, RuleMemory, spliced
+from ..problems import DecisionProblem, a_problem, belief_with_lead
+from ..rules import RegretGap
+from .robustify import Robust, algorithm_1
 
 
 class RestartMemory(NamedTuple):
     base: Any
     probs: Array  # [..., S], what the base model predicts now: it is asked once a step
-    copies: RuleMemory  # [..., D], the copies; which slot is how old follows from the step
+    copies: Array  # [..., D, W], what the test and the fallback of each copy remember
     step: Array  # [...], tokens seen
 
 
+@final
 @dataclass(frozen=True)
 class AverageRestart(Predictor, Policy):
     """A base model of bounded context, made low-regret by looking further back.
 
     It is a predictor and, for any number of actions, a policy: the average of its copies' quantal responses. With two
-    actions it predicts a law whose quantal response is that average, the base model's own while no copy has switched.
+    actions it predicts a distribution whose quantal response is that average, the base model's own while no copy has
+    had an alarm.
 
     Parameters
     ----------
@@ -46,17 +47,15 @@ class AverageRestart(Predictor, Policy):
         How many copies there are; the whole looks back ``window + extra_window - 1`` tokens.
     horizon
         How many steps the guarantee is for.
-    alpha
-        The exponent of Theorem 4.2's TV bound, extra_window**-alpha; only without ``rule``.
-    rule
-        What each copy runs, with horizon ``extra_window``; Theorem 4.2's by default. The TV bound is the sum over
-        copies, so ``ExactTest(problem, extra_window, delta=delta / horizon)`` keeps it at delta.
+    test
+        What each copy runs, with horizon ``extra_window``; Theorem 4.2's by default, at a TV of 1/extra_window. The TV
+        bound is the sum over copies, so ``ExactTest(delta / horizon, extra_window)`` keeps it at delta.
+    fallback, response
+        As in ``robustify``.
 
-    >>> from lowregret import Markov, matching
-    >>> from lowregret.rules import ExactTest
-    >>> alternator = Markov([[0.2, 0.8], [0.8, 0.2]], window=1)
-    >>> rule = ExactTest(matching(), horizon=64, delta=0.01 / 1000)
-    >>> safe = AverageRestart(alternator, matching(), 1, 64, horizon=1000, rule=rule)
+    >>> import lowregret as lr
+    >>> alternator = lr.Markov([[0.2, 0.8], [0.8, 0.2]], window=1)
+    >>> safe = AverageRestart(alternator, lr.matching(), 1, 64, horizon=1000, test=lr.ExactTest(0.01 / 1000, 64))
     >>> safe.predict_sequence([1] * 200)[[1, -1], 1].round(2).tolist()
     [0.2, 0.61]
     """
@@ -66,14 +65,15 @@ class AverageRestart(Predictor, Policy):
     window: int
     extra_window: int
     horizon: int
-    alpha: float = 1.0
-    rule: ResponseRule = field(default=None)  # type: ignore[assignment]
+    test: Test = field(default=None, kw_only=True)  # type: ignore[assignment]
+    fallback: Any = field(default=None, kw_only=True)
+    response: QuantalResponse = field(default=QuantalResponse(), kw_only=True)
 
     def __post_init__(self) -> None:
-        same_states(self.predictor, self.problem)
+        same_states(self.predictor, a_problem(self.problem))
         window = inputs.whole(self.window, "window", 0)
         extra = inputs.whole(self.extra_window, "extra_window")
-        horizon, alpha = inputs.whole(self.horizon, "horizon"), inputs.positive(self.alpha, "alpha")
+        horizon = inputs.whole(self.horizon, "horizon")
         if window + extra > horizon:
             raise ValueError(
                 f"window + extra_window must be at most the horizon {horizon}, got {window} + {extra}: "
@@ -84,23 +84,16 @@ class AverageRestart(Predictor, Policy):
             raise ValueError(
                 f"window must be at least what {type(self.predictor).__name__} looks back, {says}, got {window}"
             )
-        inputs.keep(self, window=window, extra_window=extra, horizon=horizon, alpha=alpha)
-        inputs.keep(self, rule=self._rule(horizon, extra, alpha))
-        self._refuse_growing_memory()
+        test = theorem_4_2(horizon, extra) if self.test is None else self.test
+        inputs.keep(self, window=window, extra_window=extra, horizon=horizon, test=test)
+        if self.copy.horizon != extra:
+            raise ValueError(f"test must have the copies' horizon, extra_window = {extra}, got {test.horizon}")
 
-    def _rule(self, horizon: int, extra: int, alpha: float) -> ResponseRule:
-        rule = self.rule
-        if rule is None:  # Theorem 4.2's threshold, 8 ln T + 8 (alpha + 1) ln D under the root
-            union = math.log(horizon) / math.log(extra) if extra > 1 else 0.0
-            return RegretGap(self.problem, extra, alpha + union)
-        if not isinstance(rule, ResponseRule):
-            raise ValueError(f"rule must be a rule such as ExactTest, got {type(rule).__name__}")
-        if alpha != 1:
-            raise ValueError("alpha only builds the default rule: set the TV bound in the rule itself")
-        same_problem("rule was made for another problem", rule.problem, self.problem)
-        if rule.horizon != extra:
-            raise ValueError(f"rule must have the copies' horizon, extra_window = {extra}, got {rule.horizon}")
-        return rule
+    @cached_property
+    def copy(self) -> Robust:
+        """One of the copies: Algorithm 1 on the base model."""
+        setting = algorithm_1(self.problem, self.test, self.fallback, self.response)
+        return Robust(self.predictor, setting, self.problem)
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
@@ -114,55 +107,61 @@ class AverageRestart(Predictor, Policy):
     @property
     def temperature(self) -> float:
         """Of the quantal responses: the copies', 1/sqrt(extra_window) by default."""
-        assert self.rule.temperature is not None
-        return self.rule.temperature
+        assert self.copy.temperature is not None
+        return self.copy.temperature
+
+    # Algorithm 2
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RestartMemory:
-        hold_work_memory()
         shape = inputs.batch_shape_of(batch_shape)
         base = self.predictor.start(shape, like=like)
         probs = asked(self.predictor, base, shape)
-        xp = namespace(probs)
-        copies = self.rule.start((*shape, self.extra_window), like=probs)
-        return RestartMemory(base, probs, copies, xp.zeros(shape, dtype=xp.int64, device=device(probs)))
+        with self.copy.engine_for(probs) as engine:
+            copies = engine.start(math.prod(shape) * self.extra_window)
+            step = engine.xp.zeros(shape, dtype=engine.xp.int64)
+        return RestartMemory(base, probs, copies.reshape(*shape, self.extra_window, engine.width), step)
 
     def update(self, memory: RestartMemory, token: Array) -> RestartMemory:
+        """Every copy learns from the token, and the oldest starts anew; the base model goes on."""
         shape = tuple(memory.step.shape)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
         if bool((memory.step >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or ask for a longer one")
         base = self.predictor.update(memory.base, token)
-        copies = self.rule.advance(memory.copies, self._look(memory), token[..., None])  # one token for all of them
-        fresh = self.rule.start((*shape, self.extra_window), like=memory.probs)
-        step = memory.step + 1
-        copies = choose(oldest(step, self.extra_window), fresh, copies)
+        with self.copy.engine_for(memory.probs) as engine:
+            each = self._each(memory, token[..., None], ()).reshape(-1)
+            copies, _ = engine.observe(self._rows(memory), 1, self._step(engine, memory), each)
+            copies, step = copies.reshape(memory.copies.shape), memory.step + 1
+            copies = engine.xp.where(oldest(step, self.extra_window)[..., None], engine.start(1)[0], copies)
         return RestartMemory(base, asked(self.predictor, base, shape), copies, step)
 
     def policy(self, memory: RestartMemory) -> Array:
         """The average of the copies' quantal responses, ``[..., A]``."""
-        moment, late = self._look(memory), self.rule.tripped(memory.copies)
-        xp, base_A1 = namespace(moment.base_A1), moment.base_A1
-        if moment.fallback_A1 is None:  # no copy has switched
-            return astype(last(with_first(base_A1[..., 0])), memory.probs.dtype)
-        # Deviations are averaged, not responses: where no copy has switched, the base's own is played exactly.
-        moved_A1 = xp.where(late, moment.fallback_A1 - base_A1, xp.zeros_like(base_A1))
-        return astype(last(with_first(base_A1[..., 0] + xp.mean(moved_A1, axis=-1))), memory.probs.dtype)
+        with self.copy.engine_for(memory.probs) as engine:
+            step = self._step(engine, memory)
+            model, played = (self._copies(memory, part) for part in (step.model_NxA, step.policy_NxA))
+            # Deviations are averaged, not responses: where no copy has switched, the base's own is played exactly.
+            mixed = model[..., 0, :] + engine.xp.mean(played - model, axis=-2)
+        return astype(mixed, memory.probs.dtype)
 
     def predict(self, memory: RestartMemory) -> Array:
-        """A law whose quantal response is the policy; the base model's own, bit for bit, while no copy has switched."""
-        self._refuse_no_law()
-        late = self.rule.tripped(memory.copies)
-        any_late = self.switched(memory)
-        if self.problem.contrast == 0 or not bool(any_late.any()):  # every law has the same response, or all agree
-            return copied(memory.probs)
-        xp, S = namespace(late), self.n_states
-        probs_S = first(in_float64(memory.probs))[..., None]
-        answers = self.rule.fallback_answer(memory.copies, memory.probs[..., None, :])
-        law_S = xp.where(late, first(in_float64(answers)), probs_S)
-        lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, law_S)[0] / self.temperature)
-        # With two states the belief is unique; with more it is the one nearest to the average of the copies' laws.
-        near_S = probs_S[..., 0] if S == 2 else xp.mean(law_S, axis=-1)
-        return spliced(any_late, last(belief_with_lead(self.problem.advantage[0], lead, near_S)), memory.probs)
+        """A distribution whose quantal response is the policy; the base model's own while no copy has switched."""
+        if self.problem.n_actions > 2:
+            raise ValueError(
+                f"predict needs a problem with at most two actions, this one has {self.problem.n_actions}: an average "
+                "of responses among more is in general the response to no law. The average itself is policy(memory)"
+            )
+        with self.copy.engine_for(memory.probs) as engine:
+            step, xp = self._step(engine, memory), engine.xp
+            if self.problem.contrast == 0:  # every distribution has the same response
+                return xp.asarray(memory.probs, copy=True)
+            said_NxS = xp.where(step.in_force_N[:, None], step.mixture_NxS, step.forecast)
+            law_S = first(self._copies(memory, said_NxS))
+            lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, law_S)[0] / self.temperature)
+            # With two states the belief is unique; with more it is the one nearest to the average of the copies' laws.
+            near_S = first(in_float64(memory.probs)) if self.n_states == 2 else xp.mean(law_S, axis=-1)
+            found = last(belief_with_lead(self.problem.advantage[0], lead, near_S))
+            return xp.where(self.switched(memory)[..., None], astype(found, memory.probs.dtype), memory.probs)
 
     def predict_sequence(self, tokens: Array) -> Array:
         return super().predict_sequence(self._within_horizon(tokens))
@@ -171,40 +170,45 @@ class AverageRestart(Predictor, Policy):
         return super().policy_sequence(self._within_horizon(tokens))
 
     def switched(self, memory: RestartMemory) -> Array:
-        """Which streams ``[...]`` now differ from the base model: some copy has switched."""
-        return namespace(memory.step).any(self.rule.tripped(memory.copies), axis=-1)
+        """Which streams ``[...]`` now differ from the base model: some copy had an alarm."""
+        return namespace(memory.step).any(self.copies_switched(memory), axis=-1)
+
+    def copies_switched(self, memory: RestartMemory) -> Array:
+        """Which copies ``[..., D]`` had an alarm; which of them is how old follows from the step."""
+        with self.copy.engine_for(memory.probs) as engine:
+            return engine.head.open(self._rows(memory)).alarm.reshape(memory.copies.shape[:-1]) > 0
 
     @property
     def certificate(self) -> Certificate:
         """The copies' certificate, over the windows in which they run."""
-        given, extra, horizon = self.rule.certificate, self.extra_window, self.horizon
-        inner, exact = given.terms_at, given.exact_fallback
-        tv_bound = min(1.0, (horizon - 1) * given.tv_bound)
-        if inner is None:
-            return replace(given, horizon=horizon, regret_bound=self.problem.span, tv_bound=tv_bound, terms={})
-        theorem = "Theorem 4.2, corrected" if isinstance(self.rule, RegretGap) else f"Algorithm 2, {given.theorem}"
-        terms_at = partial(_over_windows, inner, extra)
-        draft = replace(
-            given,
-            statement=f"The average of {extra} copies, each on the window it lives: {given.statement}",
-            theorem=theorem,
-            tv_bound=tv_bound,
-            assumptions=(
-                *given.assumptions,
-                f"(for its own context only) the base model looks back {self.window} tokens at most; the whole "
-                f"then looks back {self.looks_back}",
-            ),
-            terms_at=terms_at,
-            exact_fallback=None if exact is None else partial(_exact_over_windows, exact, extra),
-            # A copy does not speak for the intervals of the whole.
-            between=None,
-            sharper=None if given.sharper is None else partial(_over_windows, given.sharper, extra),
+        copy = self.copy.setting.certificate.as_promise()
+        promise = OverWindows(
+            problem=self.problem,
+            tv_bound=min(1.0, (self.horizon - 1) * copy.tv_bound),
+            of=copy,
+            length=self.extra_window,
+            window=self.window,
         )
-        return draft.with_terms(terms_at(horizon), horizon)
+        return promise.certificate(self.horizon)
 
-    def _look(self, memory: RestartMemory) -> Moment:
-        """Both responses of every copy; to the base model they all respond alike."""
-        return self.rule.look(memory.copies, memory.probs[..., None, :])
+    # Inside
+
+    def _rows(self, memory: RestartMemory) -> Array:
+        return memory.copies.reshape(-1, memory.copies.shape[-1])
+
+    def _each(self, memory: RestartMemory, value: Array, more: tuple[int, ...]) -> Array:
+        """The same for every copy."""
+        return namespace(value).broadcast_to(value, (*memory.copies.shape[:-1], *more))
+
+    def _copies(self, memory: RestartMemory, part_NxS: Array) -> Array:
+        """What the copies say or play, ``[..., D, S]``."""
+        return part_NxS.reshape(*memory.copies.shape[:-1], part_NxS.shape[-1])
+
+    def _step(self, engine: Engine, memory: RestartMemory) -> Step:
+        """The step of every copy: all are told what the base model says."""
+        S = self.n_states
+        each = self._each(memory, in_float64(memory.probs)[..., None, :], (S,))
+        return engine.advise(self._rows(memory), 1, Said(each.reshape(-1, S)))
 
     def _within_horizon(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)
@@ -212,38 +216,17 @@ class AverageRestart(Predictor, Policy):
             raise ValueError(f"tokens are longer than the horizon: {tokens.shape[-1]} steps, {self.horizon}")
         return tokens
 
-    def _refuse_growing_memory(self) -> None:
-        """Copies of different ages share one memory, so a fallback's must not grow with the past."""
-        fallback = self.rule.in_play.fallback
-        if self.rule.in_play.follows:  # its memory is of one size
-            return
-        fresh = fallback.start((1,))
-        try:
-            choose(np.array([True]), fresh, fallback.update(fresh, np.zeros(1, dtype=np.int64)))
-        except ValueError as error:
-            raise ValueError(
-                f"fallback {type(fallback).__name__} keeps a memory that grows with the past, and copies of different "
-                "ages must share one: take a fallback such as PolyaUrn"
-            ) from error
 
-    def _refuse_no_law(self) -> None:
-        if self.problem.n_actions > 2:
-            raise ValueError(
-                f"predict needs a problem with at most two actions, this one has {self.problem.n_actions}: an average "
-                "of responses among more is in general the response to no law. The average itself is policy(memory)"
-            )
-        if self.rule.fallback_acts:
-            raise ValueError(
-                f"predict needs a fallback that predicts, and {type(self.rule.fallback).__name__} is a policy: "
-                "the average of what the copies play is policy(memory)"
-            )
+def theorem_4_2(horizon: int, extra_window: int, alpha: float = 1.0) -> RegretGap:
+    """The copies' test in Theorem 4.2: a threshold of sqrt(8 ln T + 8 (alpha + 1) ln D), for a TV of D**-alpha."""
+    union = math.log(horizon) / math.log(extra_window) if extra_window > 1 else 0.0
+    return RegretGap(extra_window, alpha + union)
 
 
 def window_needed(problem: DecisionProblem, regret: float, tv: float, horizon: int, window: int = 0) -> int:
     """The least ``extra_window`` that certifies this regret and TV over the horizon.
 
-    For a base model that looks back ``window`` tokens, with ``ExactTest(problem, extra_window, delta=tv /
-    horizon)`` in the copies.
+    For a base model that looks back ``window`` tokens, with ``ExactTest(tv / horizon, extra_window)`` in the copies.
 
     >>> from lowregret import matching
     >>> window_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
@@ -254,7 +237,7 @@ def window_needed(problem: DecisionProblem, regret: float, tv: float, horizon: i
     horizon, window = inputs.whole(horizon, "horizon"), inputs.whole(window, "window", 0)
     extra = 1
     while problem.span > regret:
-        given = ExactTest(problem, extra, delta=tv / horizon).certificate
+        given = algorithm_1(problem, ExactTest(tv / horizon, extra)).certificate
         one_copy = sum(given.terms.values())
         if certificates.windows(horizon, extra) * one_copy <= regret:
             break
@@ -271,16 +254,6 @@ def window_needed(problem: DecisionProblem, regret: float, tv: float, horizon: i
                 "the extra context: a longer horizon, or robustify, gives less"
             )
     return extra
-
-
-def _over_windows(terms_at: Callable[[int], Terms], extra: int, steps: int) -> Terms:
-    share = certificates.windows(steps, extra)
-    return {name: share * value for name, value in terms_at(min(steps, extra)).items()}
-
-
-def _exact_over_windows(exact: Callable[[int], float | None], extra: int, steps: int) -> float | None:
-    worst = exact(min(steps, extra))
-    return None if worst is None else certificates.windows(steps, extra) * worst
 
 
 def _logit_of_mean(logit: Array) -> Array:

@@ -1,22 +1,7 @@
-"""When to stop trusting (Algorithms 1 and 3): one class a theorem, and compiled kernels beside them."""
+"""The paper's own tests of when to stop trusting a model, a page each: Theorem 3.1, Section 5 and Algorithm 3."""
 
-from .bets import Suspicion, Wealth
-from .contract import Moment, Rule, RuleMemory, spliced
-from .exact import ExactTest
-from .response import ResponseRule
-from .thresholds import RegretGap, RegretRate
-from .vregret import VRegret
+from .regret_gap import RegretGap
+from .regret_rate import RegretRate
+from .v_regret import VRegret
 
-__all__ = [
-    "ExactTest",
-    "Moment",
-    "RegretGap",
-    "RegretRate",
-    "ResponseRule",
-    "Rule",
-    "RuleMemory",
-    "Suspicion",
-    "VRegret",
-    "Wealth",
-    "spliced",
-]
+__all__ = ["RegretGap", "RegretRate", "VRegret"]

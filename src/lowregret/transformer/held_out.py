@@ -36,12 +36,12 @@ def compared(task: Distil, student: Transformer, settings: TrainingSettings) -> 
 
     Of a recording those that were held out, if any were.
     """
-    assert isinstance(task.base, Transformer)
-    source, device = task.source, student.device
+    source, base, device = task.source, task.robust.base, student.device
+    assert isinstance(base, Transformer)
     if isinstance(source, Recording) and source.kept.steps:
         source = source.unseen()
     fresh = replace(task, source=source)  # without what was played against the student
-    base = task.base if task.base.device == device else Transformer(copy.deepcopy(task.base.decoder).to(device))
+    base = base if base.device == device else Transformer(copy.deepcopy(base.decoder).to(device))
     random = data.generator(device, settings.seed, settings.steps, 2)
     batch = fresh.batch(_SEQUENCES, slice(None), settings.size.context, random, base.laws_on_device)
     types, stakes = (torch.float32, torch.float32), Scaled.of(task.stakes, device)

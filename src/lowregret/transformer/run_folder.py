@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arrays import to_numpy
+from ..engine import Setting
 from ..problems import DecisionProblem
 from . import checkpoints
 from .decoder import Decoder
@@ -34,6 +35,8 @@ def described(thing: Any) -> Any:
         return {"Transformer": {"size": thing.decoder.size._asdict(), "weights": described(thing.decoder)}}
     if isinstance(thing, DecisionProblem):
         return {"DecisionProblem": thing.utility.tolist()}
+    if isinstance(thing, Setting):  # its problem is told beside it
+        return {name: described(getattr(thing, name)) for name in ("test", "fallback", "response")}
     if isinstance(thing, (np.ndarray, Tensor)):
         return _digest(to_numpy(thing))
     if isinstance(thing, nn.Module):

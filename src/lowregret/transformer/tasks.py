@@ -1,8 +1,8 @@
 """What a decoder is trained to do (Section 5.2): imitate a source, or be its own robust version.
 
 A task makes batches on the device. ``Imitate`` is BERNOULLI and POLYAURN. ``Masked`` is the paper's ROBUST: urn
-sequences, kept where the base model's regret exceeds the rule, with the loss masked up to that point. ``Distil`` learns
-the laws of Algorithm 1 themselves, at every step, with any rule.
+sequences, kept where the test raises an alarm, with the loss masked up to that point. ``Distil`` learns the laws of
+Algorithm 1 themselves, at every step, with any test.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,11 @@ from torch import Tensor
 
 from .. import inputs
 from ..abilities import ability
+from ..arrays import in_float64
+from ..engine import Recovery
 from ..predictors import PolyaUrn, Predictor, Scheduled, same_states
 from ..problems import DecisionProblem
 from ..robust import Robust
-from ..rules import ResponseRule, spliced
 from . import data
 from .data import Source
 from .decoder import Decoder
@@ -31,19 +32,25 @@ from .recording import Recording
 Laws = Callable[[Tensor], Tensor]  # of the next token, [N, T] -> [N, T, S], unchecked
 
 
-def after_trip(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
-    """Which steps come after the rule tripped, ``[N, T]``: a trip at s changes the prediction of step s + 1."""
-    times_N = rule.first_trips(laws_NxTxS, tokens_NxT)
+def after_alarm(robust: Robust, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
+    """Which steps come after the alarm, ``[N, T]``: one raised by token s changes the prediction of step s + 1."""
+    with robust.engine_for(laws_NxTxS) as engine:
+        times_N = engine.alarm_times(in_float64(laws_NxTxS.detach()), tokens_NxT)
     return torch.arange(tokens_NxT.shape[-1], device=tokens_NxT.device) >= times_N[:, None]
 
 
-def robust_laws(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
-    """Algorithm 1's laws from the base model's, unchecked."""
-    if rule.in_play.follows:
-        return rule.replaced(laws_NxTxS, tokens_NxT)[0].float()
-    fallback: Any = rule.fallback
-    late_NxT = after_trip(rule, laws_NxTxS, tokens_NxT)
-    return spliced(late_NxT, laws_of(fallback)(tokens_NxT), laws_NxTxS).float()
+def robust_laws(robust: Robust, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
+    """Algorithm 1's laws from the base model's, unchecked; unless that recovers, no device has to wait for it."""
+    if recovers(robust):
+        return robust.replaced(laws_NxTxS, tokens_NxT)[0].float()
+    fallback: Any = robust.setting.fallback
+    late_NxT = after_alarm(robust, laws_NxTxS, tokens_NxT)
+    return torch.where(late_NxT[..., None], laws_of(fallback)(tokens_NxT), laws_NxTxS).float()
+
+
+def recovers(robust: Robust) -> bool:
+    """Whether the base model can return after an alarm."""
+    return isinstance(robust.setting.fallback, Recovery)
 
 
 def laws_of(predictor: Predictor) -> Laws:
@@ -53,19 +60,15 @@ def laws_of(predictor: Predictor) -> Laws:
     return ability(predictor, "laws", predictor.predict_sequence)
 
 
-def fits(source: Source, base: Predictor, rule: ResponseRule) -> None:
-    """Refuse a source, a base model and a rule that do not go together."""
-    if not isinstance(rule, ResponseRule):
-        raise ValueError(f"rule must be for one decision problem, such as an ExactTest, got {type(rule).__name__}")
+def fits(source: Source, robust: Robust) -> None:
+    """Refuse a source and a robust model that do not go together."""
+    if not isinstance(robust, Robust) or robust.problem is None or robust.horizon is None:
+        raise ValueError(f"robust must be robustify(base, problem, horizon), for one problem, got {robust!r}")
     a_source(source)
-    _a_predictor(base, "base")
     if not isinstance(source, Recording):
-        same_states(source, rule.problem)
-    elif source.n_states != rule.problem.n_states:
-        raise ValueError(f"source must have the problem's {rule.problem.n_states} states, got {source!r}")
-    Robust(base, rule)  # refuses what does not fit
-    if rule.horizon is None:
-        raise ValueError("rule must have a horizon: a decoder has a context of so many tokens")
+        same_states(source, robust.problem)
+    elif source.n_states != robust.n_states:
+        raise ValueError(f"source must have the problem's {robust.n_states} states, got {source!r}")
 
 
 def refuse_play(distil: Any) -> None:
@@ -79,13 +82,8 @@ def refuse_play(distil: Any) -> None:
 
 def a_source(thing: Any) -> None:
     """Refuse what is neither a predictor nor a recording."""
-    if not isinstance(thing, Recording):
-        _a_predictor(thing, "source")
-
-
-def _a_predictor(thing: Any, name: str) -> None:
-    if not hasattr(thing, "predict_sequence"):
-        raise ValueError(f"{name} must be a Predictor, got {thing!r}")
+    if not isinstance(thing, Recording) and not hasattr(thing, "predict_sequence"):
+        raise ValueError(f"source must be a Predictor, got {thing!r}")
 
 
 class Batch(NamedTuple):
@@ -98,6 +96,12 @@ class ResponseLoss(NamedTuple):
     problem: DecisionProblem
     temperature: float
     weight: float  # beside the loss of the laws
+
+    @classmethod
+    def of(cls, robust: Robust, weight: float) -> "ResponseLoss":
+        assert robust.problem is not None
+        assert robust.temperature is not None
+        return cls(robust.problem, robust.temperature, weight)
 
 
 @runtime_checkable
@@ -207,21 +211,20 @@ class Imitate(_Stateless):
 
 @dataclass(frozen=True, eq=False)
 class Masked(_Stateless):
-    """The paper's ROBUST: half the batch from the source, half urn sequences that count from the trip of the rule on.
+    """The paper's ROBUST: half the batch from the source, half urn sequences that count from the alarm on.
 
-    An urn sequence on which the rule never trips counts nowhere. The base model runs on the urn half only.
+    An urn sequence without an alarm counts nowhere. The base model runs on the urn half only.
     """
 
     source: Source
-    base: Predictor
-    rule: ResponseRule
+    robust: Robust
 
     def __post_init__(self) -> None:
-        fits(self.source, self.base, self.rule)
-        if self.rule.in_play.follows:
+        fits(self.source, self.robust)
+        if recovers(self.robust):
             raise ValueError(
-                "rule must fall back on what goes by the tokens alone, such as PolyaUrn: what Masked learns after the "
-                "trip are the tokens of an urn. Distil learns Recovery"
+                "robust must fall back on what goes by the tokens alone, such as PolyaUrn: what Masked learns after "
+                "the alarm are the tokens of an urn. Distil learns Recovery"
             )
 
     @property
@@ -234,8 +237,8 @@ class Masked(_Stateless):
         away_BxT = data.sequences(PolyaUrn(self.n_states), half, horizon, random)[rows]
         weights_BxT = torch.cat([own_BxT, torch.ones((len(away_BxT), horizon), device=random.device)])
         if len(away_BxT):
-            laws_BxTxS = (base_laws or laws_of(self.base))(away_BxT)
-            weights_BxT[len(home_BxT) :] = after_trip(self.rule, laws_BxTxS, away_BxT)
+            laws_BxTxS = (base_laws or laws_of(self.robust.base))(away_BxT)
+            weights_BxT[len(home_BxT) :] = after_alarm(self.robust, laws_BxTxS, away_BxT)
         return Batch(torch.cat([home_BxT, away_BxT]), None, weights_BxT)
 
 
@@ -255,12 +258,12 @@ class Lesson(NamedTuple):
 
 @dataclass(eq=False)
 class Distil:
-    """Learn Algorithm 1: the base model's law until the rule trips, the fallback's from then on, at every step.
+    """Learn Algorithm 1: the base model's law until the alarm, the fallback's from then on, at every step.
 
     Half the batch comes from the source, which may be a ``Recording``, or the base model itself where there is nothing
     else that is like what it learnt from; the rest are other worlds and, every ``play_every`` steps anew, what the
-    greedy adversary plays against the student itself. Where the rule falls back on ``Recovery``, half of the other
-    worlds end at home again.
+    greedy adversary plays against the student itself. Where the fallback is ``Recovery``, half of the other worlds end
+    at home again.
 
     ``Recovery`` goes from token to token, which takes as long for one sequence as for thousands: training has it speak
     for the batches of ``play_every`` steps at once.
@@ -276,8 +279,7 @@ class Distil:
     """
 
     source: Source
-    base: Predictor
-    rule: ResponseRule
+    robust: Robust
     response_weight: float = 0.1
     play_share: float = 0.25
     play_every: int = 100
@@ -286,7 +288,7 @@ class Distil:
     played_NxT: Tensor | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        fits(self.source, self.base, self.rule)
+        fits(self.source, self.robust)
         refuse_play(self)
         self._now: tuple[int, int] | None = None  # the step and the seed of the run that it serves
         self._lesson: Lesson | None = None
@@ -297,23 +299,17 @@ class Distil:
 
     @property
     def stakes(self) -> ResponseLoss | None:
-        return (
-            ResponseLoss(self.rule.problem, self._temperature, self.response_weight) if self.response_weight else None
-        )
-
-    @property
-    def _temperature(self) -> float:
-        assert self.rule.temperature is not None
-        return self.rule.temperature
+        return ResponseLoss.of(self.robust, self.response_weight) if self.response_weight else None
 
     def before(self, step: int, decoder: Decoder, seed: int) -> None:
         self._now = step, seed
         if not self.play_share or step % self.play_every:
             return
         random = data.generator(decoder.embedding.weight.device, seed, step, 1)
-        fresh_NxT = data.greedy_play(
-            decoder, self.source, self.rule.problem.utility, self._temperature, self.play_count, random
-        ).to(torch.uint8 if self.n_states <= 256 else torch.int64)
+        problem, temperature, _ = ResponseLoss.of(self.robust, 0.0)
+        fresh_NxT = data.greedy_play(decoder, self.source, problem.utility, temperature, self.play_count, random).to(
+            torch.uint8 if self.n_states <= 256 else torch.int64
+        )
         kept = [] if self.played_NxT is None else [self.played_NxT]
         played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
         if self.played_NxT is not None and self.played_NxT.shape == played_NxT.shape:
@@ -322,7 +318,7 @@ class Distil:
             self.played_NxT = played_NxT
 
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
-        if not self.rule.in_play.follows or self._now is None:
+        if not recovers(self.robust) or self._now is None:
             return self._taught([self._drawn(n, rows, horizon, random)], base_laws)[0]
         step, seed = self._now
         first = step - step % self.play_every
@@ -341,7 +337,7 @@ class Distil:
         parts = [home.tokens_NxT]
         if others := n - half - from_pool:
             parts.append(data.other_worlds(self.source, others, horizon, random))
-            if self.rule.in_play.follows:
+            if recovers(self.robust):
                 again_NxT = data.sequences(self.source, others, horizon, random)
                 parts[-1] = data.back_home(parts[-1], again_NxT, random)
         if from_pool:
@@ -359,9 +355,9 @@ class Distil:
 
     def _taught(self, drawn: list[Drawn], base_laws: Laws | None) -> list[Batch]:
         """What the teacher says in these batches; the base model is asked batch by batch."""
-        tokens_NxT, asked = torch.cat([part.tokens_BxT for part in drawn]), base_laws or laws_of(self.base)
+        tokens_NxT, asked = torch.cat([part.tokens_BxT for part in drawn]), base_laws or laws_of(self.robust.base)
         laws_NxTxS = torch.cat([asked(part.tokens_BxT) for part in drawn])
-        taught = robust_laws(self.rule, laws_NxTxS, tokens_NxT).split(len(drawn[0].tokens_BxT))
+        taught = robust_laws(self.robust, laws_NxTxS, tokens_NxT).split(len(drawn[0].tokens_BxT))
         return [Batch(part.tokens_BxT, laws, part.weights_BxT) for part, laws in zip(drawn, taught, strict=True)]
 
     def state(self) -> dict[str, Tensor]:
@@ -383,9 +379,11 @@ def repeats(task: Any) -> bool:
     """Whether each of its batches is made by the same operations on a device, so that a step can be replayed."""
     if type(task) not in (Imitate, Masked, Distil):
         return False
-    source, base, rule = task.source, getattr(task, "base", None), getattr(task, "rule", None)
+    source, robust = task.source, getattr(task, "robust", None)
     drawn = isinstance(source, Scheduled) or (isinstance(source, PolyaUrn) and source.prior == 1)
-    return drawn and (rule is None or (isinstance(base, Transformer) and isinstance(rule.fallback, PolyaUrn)))
+    if robust is None or not drawn:
+        return drawn
+    return isinstance(robust.base, Transformer) and isinstance(robust.setting.fallback, PolyaUrn)
 
 
 # What a decoder is punished for: wrong tokens, wrong laws, and responses that a wrong law leads to.

@@ -50,18 +50,16 @@ def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | No
         raise ValueError(f"settings must be a TrainingSettings, got {settings!r}")
     if init is not None and not isinstance(init, Transformer):
         raise ValueError(f"init must be a Transformer, got {type(init).__name__}")
-    context, rule = settings.size.context, getattr(task, "rule", None)
-    if rule is not None and rule.horizon < context:
-        raise ValueError(f"rule is for {rule.horizon} steps, the decoder's context is {context}")
-    source = getattr(task, "source", None)
+    context, source, robust = settings.size.context, getattr(task, "source", None), getattr(task, "robust", None)
+    if robust is not None and robust.horizon < context:
+        raise ValueError(f"robust is for {robust.horizon} steps, the decoder's context is {context}")
     if isinstance(source, Recording) and source.longest < context:
         raise ValueError(
             f"size.context must be at most the longest sequence to learn from, {source.longest} tokens, got {context}: "
             f"no step after that would ever be learnt (a size is context,width,heads,layers,inner, "
             f"so {','.join(map(str, settings.size._replace(context=source.longest)))})"
         )
-    for name in ("source", "base"):
-        within_window(getattr(task, name, None), context, name)
+    within_window(source, context, "source")
 
 
 def train(
@@ -347,7 +345,7 @@ class Training:
             on_report(progress)
 
     def _base_laws(self) -> Laws | None:
-        base = getattr(self.task, "base", None)
+        base = getattr(getattr(self.task, "robust", None), "base", None)
         if not isinstance(base, Transformer):
             return None
         here = base if base.device == self.device else Transformer(copy.deepcopy(base.decoder).to(self.device))

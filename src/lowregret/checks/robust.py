@@ -1,0 +1,167 @@
+"""The laws of robust predictors: when their test raises an alarm, that one form equals the other, what is promised."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..abilities import ability
+from ..adversaries import all_sequences, beam, exact_worst_case, greedy
+from ..arrays import namespace, to_numpy
+from ..predictors import Scheduled, asked
+from ..robust import Robust
+from .laws import LawBroken, tokens_for
+
+_MOST_SEQUENCES = 2**12  # tried one and all
+_LONGEST = 128  # steps of a search that tries some
+_WIDTH = 32  # of its beam
+
+
+class Trial(NamedTuple):
+    """A robust predictor, with tokens to try it on."""
+
+    robust: Robust
+    tokens: np.ndarray  # [B, T]
+    tolerance: float
+
+    @property
+    def name(self) -> str:
+        return type(self.robust.setting.test).__name__
+
+
+def robust_trial(robust: Robust, horizon: int, streams: int, seed: int, tolerance: float) -> Trial:
+    """Ready for ``ROBUST_LAWS``: half the tokens are uniform, half mostly what hurts the response to the base most."""
+    inputs.of_kind(robust, Robust, "robust", "robustify(predictor, problem, horizon)")
+    rng, horizon, base = inputs.generator(seed), inputs.whole(horizon, "horizon"), robust.base
+    tokens = tokens_for(robust.n_states, min(horizon, robust.horizon or horizon), streams, rng)
+    hostile = np.arange(streams) % 2 == 1
+    noise = rng.random(tokens.shape) < 0.1
+    memory, setting = base.start((streams,)), robust.setting
+    utility_AxS = np.asarray(setting.outcomes.payoffs)
+    for t in range(tokens.shape[1]):
+        probs_NxS = np.array(to_numpy(asked(base, memory, (streams,))), dtype=np.float64)
+        _, played_NxA = setting.respond(probs_NxS, setting.outcomes.payoffs, np.full(streams, float(t)))
+        worst_N = np.argmin(played_NxA @ utility_AxS, axis=-1)
+        tokens[:, t] = np.where(hostile & ~noise[:, t], worst_N, tokens[:, t])
+        memory = base.update(memory, tokens[:, t])
+    return Trial(robust, tokens, tolerance)
+
+
+def alarm_times_equal_streaming(t: Trial) -> None:
+    """Also: an alarm is for good, and comes with evidence that reached its threshold."""
+    times, horizon = to_numpy(t.robust.alarm_times(t.tokens)), t.tokens.shape[1]
+    memory = t.robust.start(t.tokens.shape[:1])
+    found, switched = np.full(len(t.tokens), horizon + 1), np.zeros(len(t.tokens), dtype=bool)
+    for s in range(horizon):
+        memory = t.robust.update(memory, t.tokens[:, s])
+        now = to_numpy(t.robust.switched(memory))
+        if (switched & ~now).any():
+            raise LawBroken(
+                f"{t.name}: a stream that had an alarm is trusted again at step {s + 1}: alarms are for good"
+            )
+        evidence, needed = t.robust.evidence(memory)
+        fresh = now & ~switched
+        if not (to_numpy(evidence)[fresh] >= needed - t.tolerance * (1 + abs(needed))).all():
+            raise LawBroken(f"{t.name}: an alarm at step {s + 1}, while the evidence is below its threshold")
+        found[fresh], switched = s + 1, now
+    if not np.array_equal(found, times):
+        stream = int(np.flatnonzero(found != times)[0])
+        raise LawBroken(
+            f"{t.name}: stream {stream} has its alarm after {times[stream]} tokens by alarm_times and {found[stream]} "
+            f"by update ({horizon + 1} is never)"
+        )
+
+
+def alarms_ignore_the_future(t: Trial) -> None:
+    times, cut = to_numpy(t.robust.alarm_times(t.tokens)), t.tokens.shape[1] // 2
+    short = to_numpy(t.robust.alarm_times(t.tokens[:, :cut]))
+    if not np.array_equal(np.minimum(times, cut + 1), short):
+        raise LawBroken(f"{t.name}: whether there is an alarm within {cut} steps depends on later tokens")
+
+
+def alarms_in_torch_equal_numpy(t: Trial) -> None:
+    try:
+        import torch
+    except ImportError:
+        return
+    probs = np.array(to_numpy(t.robust.base.predict_sequence(t.tokens)), dtype=np.float64)
+    times = t.robust.replaced(probs, t.tokens)[1]
+    other = t.robust.replaced(torch.as_tensor(probs), torch.as_tensor(t.tokens))[1]
+    if namespace(other) is np or not np.array_equal(to_numpy(times), to_numpy(other)):
+        raise LawBroken(f"{t.name}: torch tensors give other alarm times than NumPy arrays")
+
+
+# What a certificate promises is true of every sequence, and of every base model: a search may find one where it is not.
+
+
+def regret_is_as_promised(t: Trial) -> None:
+    """All sequences of a few steps, and those that a greedy adversary and a beam find in more."""
+    certificate = t.robust.certificate
+    problem, player = certificate.problem, t.robust.respond(t.robust.problem or certificate.problem)
+    for steps in sorted({_few(t), _within(t, _LONGEST)}):
+        try:
+            bound = certificate.at(steps).regret_bound
+        except ValueError:
+            continue  # nothing is promised there
+        if bound >= problem.span:
+            continue
+        if problem.n_states**steps <= _MOST_SEQUENCES:
+            found = exact_worst_case(player, problem, steps)
+        else:
+            searched = greedy(player, problem, steps), beam(player, problem, steps, width=_WIDTH)
+            found = max(searched, key=lambda worst: worst.regret)
+        if not found.regret <= bound + t.tolerance:
+            raise LawBroken(
+                f"{t.name}: its certificate ({certificate.theorem}) promises a regret of at most {bound:.4g} after "
+                f"{steps} steps, and on {inputs.shown(found.tokens.tolist())} it is {found.regret:.4g}"
+            )
+
+
+def false_alarms_are_as_promised(t: Trial) -> None:
+    """Exactly, over all sequences of a few steps: of the base model, and of independent states with various laws."""
+    certificate = t.robust.certificate
+    if certificate.tv_bound >= 1:
+        return
+    S, steps = t.robust.n_states, _few(t)
+    tokens_NxT = all_sequences(S, steps)
+    in_time = steps if t.robust.horizon is None or steps < t.robust.horizon else steps - 1  # to change a prediction
+    for base in (t.robust.base, *_some_laws(S)):
+        probs_NxTxS = np.array(to_numpy(base.predict_sequence(tokens_NxT)), dtype=np.float64)
+        chance_N = np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0].prod(axis=-1)
+        times_N = to_numpy(replace(t.robust, base=base).alarm_times(tokens_NxT))
+        alarm = float(chance_N[times_N <= in_time].sum())
+        if not alarm <= certificate.tv_bound + t.tolerance:
+            law = "" if base is t.robust.base else f" with the law {base.probs_TxS[0].tolist()}"
+            raise LawBroken(
+                f"{t.name}: its certificate ({certificate.theorem}) promises a false alarm with a chance of at most "
+                f"{certificate.tv_bound:.4g}, and under {type(base).__name__}{law} it is {alarm:.4g} in {steps} steps"
+            )
+
+
+def _few(t: Trial) -> int:
+    """As many steps as have few enough sequences to try them all."""
+    return _within(t, max(1, int(np.log(_MOST_SEQUENCES) / np.log(max(t.robust.n_states, 2)) + 1e-9)))
+
+
+def _within(t: Trial, steps: int) -> int:
+    """No more steps than the test and the base model have."""
+    return min(steps, t.robust.horizon or steps, ability(t.robust.base, "context") or steps)
+
+
+def _some_laws(n_states: int) -> list[Any]:
+    """Independent states: all alike, or one of them likelier than the rest together."""
+    laws = [np.full(n_states, 1 / n_states)]
+    for share in (0.6, 0.75, 0.9):
+        laws += list(share * np.eye(n_states) + (1 - share) / max(n_states - 1, 1) * (1 - np.eye(n_states)))
+    return [Scheduled(law[None]) for law in laws if abs(law.sum() - 1) < inputs.SUM_TOLERANCE]
+
+
+ROBUST_LAWS: dict[str, Callable[[Trial], None]] = {
+    "alarm times equal streaming": alarm_times_equal_streaming,
+    "alarms ignore the future": alarms_ignore_the_future,
+    "alarm times in torch equal NumPy": alarms_in_torch_equal_numpy,
+    "regret is as promised": regret_is_as_promised,
+    "false alarms are as promised": false_alarms_are_as_promised,
+}

@@ -1,0 +1,249 @@
+"""Predictors and policies as fallbacks, and ``Recovery`` with a predictor as safe play, for robust predictors."""
+
+import math
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..abilities import ability
+from ..arrays import some
+from ..certificates.bounds import Bound
+from ..policies.contract import Policy
+from ..predictors import PolyaUrn, Predictor, asked_sequence, said_by, same_states, vouched
+from ..problems import DecisionProblem, same_problem
+from .fallbacks import TIE, After, Play, Recovery, averaged, trusts, unknown
+from .layout import Shapes, Views
+from .mixture import Mixture
+from .step import Came, Step
+
+
+class Learner:
+    """A predictor or policy whose memory is kept in the rows, as parts ``leaf_0``, ``leaf_1``, ..."""
+
+    def __init__(self, made: Policy | Predictor, setting: Any, role: str) -> None:
+        self.made, self.xp, self.name = made, setting.xp, type(made).__name__
+        self.acts = not hasattr(made, "predict") and isinstance(made, Policy)
+        if not setting.has_fixed_payoffs:
+            raise ValueError(
+                f"{role} {self.name} learns from states under fixed payoffs, and here payoffs change or outcomes are "
+                "numbers: Recovery() fits these"
+            )
+        if not self.acts:
+            same_states(made, setting.problem)
+            if setting.plays_best:
+                raise ValueError(
+                    f"{role} {self.name} is a distribution that learns, and the best response to it may lose every "
+                    "step: take response=QuantalResponse(), Recovery(), or a policy such as AdaHedge"
+                )
+        made_for, lasts = getattr(made, "problem", setting.problem), getattr(made, "horizon", None)
+        same_problem(f"{role} {self.name} was made for another problem", made_for, setting.problem)
+        if lasts is not None and (setting.rounds is None or setting.rounds > lasts):
+            steps = "an unknown number of" if setting.rounds is None else setting.rounds
+            raise ValueError(f"{role} {self.name} was made for {lasts} steps, the test may run for {steps} steps")
+        self.width = setting.outcomes.n_actions if self.acts else setting.outcomes.n_states
+        fresh = made.start((1,))
+        self.shape_of = [leaf.shape[1:] for leaf in leaves_of(fresh)]
+        after = made.update(fresh, np.zeros(1, dtype=np.int64))
+        if [leaf.shape[1:] for leaf in leaves_of(after)] != self.shape_of:
+            raise ValueError(f"{role} {self.name} keeps a memory that grows with the past: take one such as PolyaUrn")
+
+    def shapes(self) -> Shapes:
+        return {f"leaf_{i}": shape for i, shape in enumerate(self.shape_of)}
+
+    def fresh(self, memory: Views) -> Any:
+        return self.made.start((memory.leaf_0.shape[0],), like=memory.leaf_0)
+
+    def says(self, memory: Views) -> Any:
+        """What it predicts ``[N, S]``, or plays ``[N, A]``."""
+        held = self.read(memory)
+        said = self.made.policy(held) if self.acts else self.made.predict(held)  # type: ignore[union-attr]
+        if not vouched(self.made):
+            said = said_by(self.made, said, self.width, (memory.leaf_0.shape[0],))
+        return self.xp.astype(self.xp.asarray(said), memory.leaf_0.dtype)
+
+    def recorded(self, state_NxT: Any) -> Any:
+        """What it says at every step of recordings, ``[N, T, S]`` or ``[N, T, A]``."""
+        if not self.acts:
+            return asked_sequence(self.made, state_NxT)  # type: ignore[arg-type]
+        said = self.made.policy_sequence(state_NxT)  # type: ignore[union-attr]
+        return said if vouched(self.made) else said_by(self.made, said, self.width, tuple(state_NxT.shape))
+
+    def after(self, memory: Views, state_N: Any) -> Any:
+        return self.made.update(self.read(memory), state_N)
+
+    def read(self, memory: Views) -> Any:
+        fresh = self.fresh(memory)
+        held = [self.xp.astype(getattr(memory, f"leaf_{i}"), leaf.dtype) for i, leaf in enumerate(leaves_of(fresh))]
+        return with_leaves(fresh, held)
+
+    def write(self, memory: Views, held: Any, where_N: Any = None) -> None:
+        """Keeps what it remembers, of all streams or of some."""
+        for i, leaf in enumerate(leaves_of(held)):
+            kept = getattr(memory, f"leaf_{i}")
+            if where_N is not None:
+                leaf = self.xp.where(where_N.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, kept)
+            kept[...] = leaf
+
+
+class FollowLearner:
+    """A policy, or a predictor with a quantal response, that has learned from all states since the first step."""
+
+    mixes, takes_scale, counts_model = False, False, False
+
+    def __init__(self, made: Policy | Predictor, setting: Any) -> None:
+        self.learner, self.setting = Learner(made, setting, "fallback"), setting
+        self.name, self.acts = self.learner.name, self.learner.acts
+        # What it says itself of every action; what is lost to references, or in contexts, is not known.
+        plain = not setting.references and setting.n_contexts == 1
+        self.regret_after: After = getattr(made, "regret_after", unknown) if plain else unknown
+
+    def shapes(self) -> Shapes:
+        return self.learner.shapes()
+
+    def start(self, memory: Views) -> None:
+        self.learner.write(memory, self.learner.fresh(memory))
+
+    def prepare(self, memory: Views, step: Step) -> Step:
+        said = self.learner.says(memory)
+        if self.acts:
+            return step._replace(policy_NxA=said, mixed_NxA=said, mixture_NxS=step.forecast)
+        _, played_NxA = self.setting.respond(said, step.payoffs, step.clock_N)
+        return step._replace(mixture_NxS=said, mixed_NxA=played_NxA, policy_NxA=played_NxA)
+
+    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
+        self.learner.write(memory, self.learner.after(memory, came.state_N))
+
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        return seen_NxC[:, 0] * 0.0
+
+
+class MixtureThenLaw:
+    """``Recovery`` for a robust predictor: the mixture on its budget, and another predictor once that is spent.
+
+    All that it plays is the quantal response to a distribution, so that what it states is a predictor again.
+    """
+
+    name, mixes, takes_scale, counts_model = "Recovery", True, False, False
+
+    def __init__(self, made: Recovery, setting: Any) -> None:
+        self.xp, self.setting = setting.xp, setting
+        assert made.safe is not None
+        self.safe = Learner(made.safe, setting, "safe")
+        if self.safe.acts or setting.references or setting.n_contexts > 1:
+            raise ValueError(
+                f"safe {self.safe.name} must be a predictor, without references and contexts: Recovery() alone plays "
+                "safe by Hedge over all comparators"
+            )
+        self.mixture = Mixture(setting, made.memories, made.share, made.trust)
+        span = setting.payoff_range.span
+        self.limit = math.inf if span == 0 else made.budget * span
+        if setting.rounds is not None:
+            self.limit *= math.sqrt(setting.rounds)
+        self.regret_after: After = LawBack(setting.rounds, setting.temperature, made.budget, made.safe).after
+
+    def shapes(self) -> Shapes:
+        own: Shapes = {"account_A": (self.setting.outcomes.n_actions,), "is_safe": (), "trusted": ()}
+        return self.mixture.shapes() | self.safe.shapes() | own
+
+    def start(self, memory: Views) -> None:
+        self.mixture.start(memory)
+        self.safe.write(memory, self.safe.fresh(memory))
+
+    def prepare(self, memory: Views, step: Step) -> Step:
+        believed_NxS, parts_NxLxS = self.mixture.forecasts(memory, step)
+        if some(memory.is_safe):
+            believed_NxS = self.xp.where(memory.is_safe[:, None] > 0, self.safe.says(memory), believed_NxS)
+        _, played_NxA = self.setting.respond(believed_NxS, step.payoffs, step.clock_N)
+        return step._replace(
+            mixture_NxS=believed_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=played_NxA, policy_NxA=played_NxA
+        )
+
+    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
+        self.mixture.update(memory, step, came)
+        if not some(step.in_force_N):
+            return
+        xp, late_N, was_N = self.xp, step.in_force_N, memory.is_safe > 0
+        own_N = (step.mixed_NxA * came.paid_NxA).sum(-1)
+        account_NxA = memory.account_A + came.paid_NxA - own_N[:, None]
+        account_NxA = account_NxA * (account_NxA > 0) * late_N[:, None]
+        worst_N = xp.max(account_NxA, axis=-1)
+        limit = self.limit if self.setting.rounds is not None else self.limit * seen_NxC[:, 0] ** 0.5
+        is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
+        if some(was_N | is_safe_N):  # safe play goes on, or begins afresh
+            goes_on_N = was_N & is_safe_N
+            after = self.safe.after(memory, came.state_N) if some(goes_on_N) else None
+            self.safe.write(memory, self.safe.fresh(memory))
+            if after is not None:
+                self.safe.write(memory, after, goes_on_N)
+        memory.account_A[...] = account_NxA
+        memory.is_safe[:] = xp.astype(is_safe_N, account_NxA.dtype)
+        trusts(memory, self.share(memory, seen_NxC), late_N)
+
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        return averaged(memory.weights_CxL[..., 0] * (memory.is_safe == 0)[:, None], seen_NxC)
+
+
+class LawBack(NamedTuple):
+    """What recovery with a predictor as safe play may lose (the proof is that of ``fallbacks.py``)."""
+
+    horizon: int | None
+    temperature: float | None
+    budget: float
+    safe: Any
+
+    def after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound | None:
+        """The most that is lost in the last n of ``steps``; None where no bound on ``safe`` is known.
+
+        At knots half a percent apart; between them the next larger value, since losses never fall with the steps.
+        """
+        if math.isinf(self.safe_bound(problem, 1, steps)):
+            return None
+        J = problem.span
+        budget = self.budget * math.sqrt(steps if self.horizon is None else self.horizon)
+        knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
+
+        @cache
+        def most(at: int) -> float:
+            n = int(knots_M[at])
+            return min(n * J, budget * J + J + self.safe_bound(problem, max(n - math.ceil(budget), 0), steps))
+
+        return lambda n: np.minimum([most(int(at)) for at in np.searchsorted(knots_M, np.atleast_1d(n))], J * n)
+
+    def safe_bound(self, problem: DecisionProblem, steps: int, until: int) -> float:
+        """F: the most that safe play begun afresh loses in so many steps, the last of which is ``until``."""
+        if steps == 0:
+            return 0.0
+        temperature = self.temperature
+        if temperature is None:
+            # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through
+            # with the temperature of the last step; of other predictors under a schedule nothing is known.
+            if not isinstance(self.safe, PolyaUrn) or self.safe.prior > 2:
+                return math.inf
+            temperature = float(problem.anytime_temperature(until))
+        bound = ability(self.safe, "regret_bound")
+        average = None if bound is None else bound(problem, steps, temperature)
+        return math.inf if average is None else float(steps * average)
+
+
+def play_of(fallback: Any, setting: Any) -> Play:
+    """A fallback at work in a setting."""
+    if isinstance(fallback, (Policy, Predictor)):
+        return FollowLearner(fallback, setting)
+    if isinstance(fallback, Recovery) and fallback.safe is not None:
+        return MixtureThenLaw(fallback, setting)
+    found: Play = fallback.play(setting)
+    return found
+
+
+def leaves_of(memory: Any) -> list[Any]:
+    """The arrays of a memory, in their order."""
+    return [leaf for part in memory for leaf in leaves_of(part)] if isinstance(memory, tuple) else [memory]
+
+
+def with_leaves(memory: Any, leaves: list[Any]) -> Any:
+    """A memory of the same form with these arrays; they are taken from the list."""
+    if not isinstance(memory, tuple):
+        return leaves.pop(0)
+    parts = [with_leaves(part, leaves) for part in memory]
+    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)

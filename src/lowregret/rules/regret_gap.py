@@ -1,0 +1,176 @@
+"""Theorem 3.1's test: the regret of the model against the regret of the fallback."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from .. import certificates, inputs
+from ..arrays import astype, constant, namespace, running_sum
+from ..certificates import Certificate
+from ..certificates.coupled import gap_threshold_mixture
+from ..certificates.promises import GapAtEveryStep, GapByTable, GapOverHorizon
+from ..engine import Actions
+from ..engine.bets import Alarmed, Played
+from ..engine.layout import Shapes, Views
+from ..engine.learners import FollowLearner
+from ..engine.step import Came, Step
+from ..predictors import PolyaUrn
+
+
+@final
+@dataclass(frozen=True)
+class RegretGap:
+    """An alarm once the model's average regret exceeds the fallback's by eta ln A + sqrt(8 (1 + alpha) ln T / t).
+
+    Parameters
+    ----------
+    horizon
+        T, the number of steps; None: unknown, and then ``delta`` says how likely a false alarm may be.
+    alpha
+        The exponent of the TV bound, T**-alpha.
+    span_aware
+        Half the problem's squared contrast in place of the constant 8: sharper wherever utilities do not fill [-1, 1]
+        in opposite corners.
+    sharp
+        A threshold at the same TV without a union over steps: the root b of
+        mean_k exp(lambda_k b - t kappa(lambda_k)) = T**alpha. Needs a horizon.
+    delta
+        The TV bound itself, where the horizon is unknown: a union over all t.
+
+    >>> import lowregret as lr
+    >>> gap = lr.robust.algorithm_1(lr.matching(), RegretGap(horizon=1024))
+    >>> print(f"{gap.certificate.regret_bound:.4f} {gap.certificate.tv_bound:.6f}")
+    0.3988 0.000977
+    """
+
+    horizon: int | None
+    alpha: float = 1.0
+    span_aware: bool = field(default=False, kw_only=True)
+    sharp: bool = field(default=False, kw_only=True)
+    delta: float = field(default=None, kw_only=True)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        inputs.keep(
+            self,
+            horizon=inputs.horizon_or_none(self.horizon),
+            alpha=inputs.positive(self.alpha, "alpha"),
+            span_aware=inputs.flag(self.span_aware, "span_aware"),
+            sharp=inputs.flag(self.sharp, "sharp"),
+        )
+        if self.sharp and (self.horizon is None or self.span_aware):
+            raise ValueError("sharp needs a horizon, and takes the problem's contrast by itself: without span_aware")
+        if self.horizon is None:
+            if self.delta is None:
+                raise ValueError("horizon=None (unknown) needs delta, the chance of a false alarm to keep for ever")
+            inputs.keep(self, delta=inputs.probability(self.delta, "delta"))
+            return
+        bound = min(1.0, self.horizon**-self.alpha)
+        if self.delta is not None and not (isinstance(self.delta, float) and self.delta == bound):
+            raise ValueError("delta goes with horizon=None; with a known horizon alpha sets it, horizon**-alpha")
+        inputs.keep(self, delta=bound)
+
+    def watch(self, setting: Any) -> "GapWatch":
+        return GapWatch(self, setting)
+
+    def usual_fallback(self, problem: Any) -> PolyaUrn:
+        return PolyaUrn(problem.n_states)
+
+    def variance(self, problem: Any) -> float:
+        """The constant under the root: 8 as printed, or what Hoeffding's inequality needs for this problem."""
+        return float(problem.contrast**2 / 2) if self.span_aware else 8.0
+
+    def certify(self, setting: Any, steps: int | None) -> Certificate | None:
+        if setting.against != Actions():
+            return None  # proved for fixed actions alone
+        made: dict[str, Any] = {
+            "problem": setting.problem,
+            "temperature": setting.temperature,
+            "fallback": setting.fallback,
+            "tv_bound": self.delta,
+        }
+        if self.horizon is None:
+            return GapAtEveryStep(**made, variance=self.variance(setting.problem)).certificate(steps)
+        made["horizon"] = self.horizon
+        if self.sharp:
+            return GapByTable(**made, threshold_T=setting.watch.table_T).certificate(steps)
+        return GapOverHorizon(**made, alpha=self.alpha, own_contrast=self.span_aware).certificate(steps)
+
+
+class GapWatch:
+    """``RegretGap`` at work: the level is the gap less its threshold, both sums over all steps so far."""
+
+    threshold, fresh_level, in_logs = 0.0, 0.0, False
+    compares = True
+
+    def __init__(self, test: RegretGap, setting: Any) -> None:
+        refuse_unfit(test, setting)
+        self.test, self.problem, self.eta = test, setting.problem, setting.temperature
+        self.utility_AxS = setting.outcomes.utility_AxS
+        self.table_T = self._sharp() if test.sharp else None
+
+    def shapes(self) -> Shapes:
+        return {"gap": ()}
+
+    def start(self, memory: Views) -> None: ...
+
+    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+        # G_t = t (Regret_t(model) - Regret_t(fallback)): the best fixed action is the same in both, and cancels.
+        memory.gap[:] += ((step.mixed_NxA - step.model_NxA) * came.paid_NxA).sum(-1)
+        return memory.gap - self.threshold_at(step.clock_N + 1)
+
+    def levels(self, played: Played) -> Any:
+        """The level after every step of recordings, ``[N, T]``."""
+        return running_sum(self.gains(played)) - self.threshold_at(played.step_T)
+
+    def gains(self, played: Played) -> Any:
+        """What the response to the fallback earned more than that to the model in each step, ``[N, T]``."""
+        return earned(self.utility_AxS, played.fallback_NxTxA - played.model_NxTxA, played.state_NxT)
+
+    def threshold_at(self, t: Any) -> Any:
+        """What the gap, a sum over t steps (not an average), must reach.
+
+        It is t eta ln A + sqrt(8 (1 + alpha) ln T) sqrt(t), the paper's average times t.
+        """
+        test, log_A = self.test, math.log(self.problem.n_actions)
+        variance = test.variance(self.problem)
+        if test.horizon is None:
+            drift = certificates.summed_temperature(self.problem, t, self.eta)
+            return drift * log_A + (variance * certificates.anytime_log(t, test.delta) * t) ** 0.5
+        if self.table_T is not None:
+            return constant(self.table_T, t)[astype(t, namespace(t).int64)]
+        return t * (self.eta * log_A) + math.sqrt(variance * (1 + test.alpha) * math.log(test.horizon)) * t**0.5
+
+    def _sharp(self) -> np.ndarray:
+        """The thresholds of 0 .. T steps."""
+        T = self.test.horizon
+        assert T is not None
+        rates_K = certificates.lambda_grid(self.problem.span or 1.0, certificates.n_rates(T, min(self.test.delta, 0.5)))
+        table = gap_threshold_mixture(self.problem, T, np.arange(1, T + 1), self.eta, self.test.alpha, rates_K)
+        return np.append(0.0, table)
+
+    def suspect(self, memory: Views, n: int) -> None: ...
+
+
+def refuse_unfit(test: Any, setting: Any) -> None:
+    """The paper's tests compare quantal responses, in steps that are observed one after the other."""
+    name = type(test).__name__
+    if setting.plays_best:
+        raise ValueError(f"{name} is proved for quantal responses: take response=QuantalResponse()")
+    if not isinstance(setting.play, FollowLearner):
+        raise ValueError(
+            f"{name} needs a fallback that goes by the states alone, such as PolyaUrn, got "
+            f"{type(setting.fallback).__name__}"
+        )
+    if setting.lag > 1:
+        raise ValueError(f"{name} needs lag=1: ExactTest takes outcomes that come late")
+
+
+def earned(utility_AxS: list[list[float]], mixed_NxTxA: Any, state_NxT: Any) -> Any:
+    """What mixed actions, or differences of them, earn in the states of recordings, ``[N, T]``."""
+    found = state_NxT * 0.0
+    for s in range(len(utility_AxS[0])):
+        in_s = sum(mixed_NxTxA[..., a] * row[s] for a, row in enumerate(utility_AxS))
+        found = found + in_s * (state_NxT == s)
+    return found

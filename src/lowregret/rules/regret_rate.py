@@ -1,0 +1,74 @@
+"""The test of the paper's experiments (Section 5): the model's own regret against alpha / sqrt(t)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+from .. import inputs
+from ..arrays import namespace, pick, running_sum
+from ..certificates import Certificate
+from ..engine.bets import Alarmed, Played
+from ..engine.layout import Shapes, Views
+from ..engine.step import Came, Step
+from ..predictors import PolyaUrn
+from .regret_gap import earned, refuse_unfit
+
+
+@final
+@dataclass(frozen=True)
+class RegretRate:
+    """An alarm once the model's average regret exceeds alpha / sqrt(t).
+
+    It promises nothing: even in distribution it raises an alarm with a chance that does not vanish.
+    """
+
+    horizon: int | None
+    alpha: float = 1.5
+    delta = 1.0
+
+    def __post_init__(self) -> None:
+        inputs.keep(self, horizon=inputs.horizon_or_none(self.horizon), alpha=inputs.positive(self.alpha, "alpha"))
+
+    def watch(self, setting: Any) -> "RateWatch":
+        return RateWatch(self, setting)
+
+    def usual_fallback(self, problem: Any) -> PolyaUrn:
+        return PolyaUrn(problem.n_states)
+
+    def certify(self, setting: Any, steps: int | None) -> Certificate | None:
+        return None
+
+
+class RateWatch:
+    """``RegretRate`` at work: the level is the average regret less its threshold."""
+
+    threshold, fresh_level, in_logs = math.ulp(0.0), 0.0, False  # above 0, not equal to it
+    compares = False
+
+    def __init__(self, test: RegretRate, setting: Any) -> None:
+        refuse_unfit(test, setting)
+        self.test, self.utility_AxS = test, setting.outcomes.utility_AxS
+
+    def shapes(self) -> Shapes:
+        return {"lead_A": (len(self.utility_AxS),)}
+
+    def start(self, memory: Views) -> None: ...
+
+    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+        memory.lead_A[...] += came.paid_NxA - came.model_N[:, None]
+        return self._level(namespace(memory.lead_A).max(memory.lead_A, axis=-1), step.clock_N + 1)
+
+    def levels(self, played: Played) -> Any:
+        """The level after every step of recordings, ``[N, T]``."""
+        return self._level(self.regrets(played), played.step_T)
+
+    def regrets(self, played: Played) -> Any:
+        """The regret of the response to the model, in total after every step, ``[N, T]``."""
+        xp, model_NxT = namespace(played.state_NxT), earned(self.utility_AxS, played.model_NxTxA, played.state_NxT)
+        leads = [running_sum(pick([u - model_NxT for u in row], played.state_NxT)) for row in self.utility_AxS]
+        return xp.max(xp.stack(leads), axis=0)
+
+    def _level(self, regret: Any, t: Any) -> Any:
+        return regret / t - self.test.alpha / t**0.5
+
+    def suspect(self, memory: Views, n: int) -> None: ...

@@ -1,0 +1,183 @@
+"""Algorithm 3's test: the decision problem is unknown and the states are two. It watches every V-shaped loss on a grid.
+
+A V-shaped loss with tip v is sign(v - p) (y - v): it asks only whether the forecast p is above or below v. Regret in
+any two-state problem is a mixture of such regrets, so a forecast that has little of each is safe to act on in all.
+The V-regret after t steps has a closed form, with n1 the number of ones,
+
+    (1/t) [ sum_s sign(v - p_s) (y_s - v) + |n1 - t v| ] = (1/t) max_side sum_s (sign(v - p_s) + side) (y_s - v).
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from .. import certificates, inputs
+from ..arrays import frozen, read_only, some
+from ..certificates import Certificate
+from ..certificates.any_problem import MOST_AT_STAKE, TheoremC4, VByBets, VByThreshold
+from ..engine import Actions
+from ..engine.bets import Alarmed
+from ..engine.layout import Shapes, Views
+from ..engine.step import Came, Step
+from ..predictors import PolyaUrn
+from ..tips import unit_numbers
+from .regret_gap import refuse_unfit
+
+TESTS = ("exact", "threshold")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class VRegret:
+    """An alarm once some V-shaped loss on the grid shows that the model is wrong.
+
+    Parameters
+    ----------
+    delta
+        The TV bound; 1/horizon by default.
+    tips
+        Where the losses bend, numbers in [0, 1]; every 1/horizon by default. The closer, the better the certificate
+        for quantal responses; a step costs as much as there are tips.
+    test
+        "exact": a bet against the model on every tip, side and rate, as in ``ExactTest``. "threshold": the largest
+        V-regret against sqrt(2 ln(pi^2 N t^2 / (3 delta)) / t), a union bound over N tips and all t.
+
+    >>> import lowregret as lr
+    >>> given = lr.robust.algorithm_1(None, VRegret(horizon=1024)).certificate
+    >>> print(f"{given.for_problem(lr.matching()).regret_bound:.4f} {given.tv_bound:.6f}")
+    0.2684 0.000977
+    """
+
+    horizon: int
+    delta: float = field(default=None)  # type: ignore[assignment]
+    tips: Any = None
+    test: str = "exact"
+
+    def __post_init__(self) -> None:
+        if self.horizon is None:
+            raise ValueError(
+                "horizon must be a whole number >= 1 for VRegret, got None: its tips and the temperature it certifies "
+                "follow it"
+            )
+        horizon = inputs.whole(self.horizon, "horizon")
+        delta = inputs.probability(1 / max(horizon, 2) if self.delta is None else self.delta, "delta")
+        test = inputs.choice(self.test, "test", TESTS)
+        inputs.keep(self, horizon=horizon, delta=delta, test=test, tips=_grid(self.tips, horizon))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VRegret) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.horizon, self.delta, self.tips.tobytes(), self.test
+
+    @property
+    def rates_K(self) -> np.ndarray:
+        """The betting rates of the exact test, 4 2^-k; none without it."""
+        n = certificates.n_rates(self.horizon, self.delta) if self.test == "exact" else 0
+        return frozen(certificates.lambda_grid(1.0, n))
+
+    def threshold(self, steps: Any) -> Any:
+        """What the largest V-regret, a sum over the steps (not an average), must reach."""
+        return certificates.v_threshold(steps, len(self.tips), self.delta) * steps
+
+    def watch(self, setting: Any) -> "VWatch":
+        return VWatch(self, setting)
+
+    def usual_fallback(self, problem: Any) -> PolyaUrn:
+        return PolyaUrn(2)
+
+    @property
+    def spacing(self) -> float:
+        """How far apart neighbouring tips are at most, 0 and 1 counted among them."""
+        return float(np.diff(self.tips, prepend=0.0, append=1.0).max())
+
+    def certify(self, setting: Any, steps: int | None) -> Certificate | None:
+        """What is promised in any problem with two states: ``certificate.for_problem(problem, temperature)``."""
+        if setting.against != Actions():
+            return None  # proved for fixed actions alone
+        made: dict[str, Any] = {
+            "problem": setting.problem,
+            "temperature": setting.temperature,
+            "fallback": setting.fallback,
+            "tv_bound": self.delta,
+            "horizon": self.horizon,
+            "spacing": self.spacing,
+        }
+        promise: TheoremC4 = VByThreshold(**made, n_tips=len(self.tips))
+        if self.test == "exact":
+            log_cost = math.log(2 * len(self.tips) * len(self.rates_K) / self.delta)  # at which one bet alone is enough
+            promise = VByBets(**made, rates_K=self.rates_K, log_cost=log_cost)
+        return promise.for_any_problem() if setting.problem == MOST_AT_STAKE else promise.certificate(steps)
+
+
+class VWatch:
+    """``VRegret`` at work: the level is ln E_t - ln(1 / delta), or the largest V-regret less its threshold."""
+
+    threshold, fresh_level, in_logs = 0.0, -1.0, False
+    compares = False
+
+    def __init__(self, test: VRegret, setting: Any) -> None:
+        if not isinstance(setting.fallback, PolyaUrn) or setting.outcomes.n_states != 2:
+            raise ValueError(
+                f"fallback must be a PolyaUrn over two states for VRegret, got {inputs.shown(setting.fallback)}: of no "
+                "other is it proved that it is safe in every problem at once"
+            )
+        refuse_unfit(test, setting)
+        self.test, self.xp = test, setting.xp
+        self.tips_V, self.side_2x1 = self.xp.asarray(np.array(test.tips)), self.xp.asarray(np.array([[1.0], [-1.0]]))
+        self.sided_2xK = self.side_2x1 * self.xp.asarray(np.array(test.rates_K))
+
+    def shapes(self) -> Shapes:
+        V, K = len(self.test.tips), len(self.test.rates_K)
+        return {"log_wealth_2xKxV": (2, K, V)} if K else {"score_V": (V,), "ones": ()}
+
+    def start(self, memory: Views) -> None: ...
+
+    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+        xp, test, p_N = self.xp, self.test, step.forecast[:, 1]
+        y_N = came.state_N * 1.0
+        side_NxV = xp.sign(self.tips_V - p_N[:, None])  # sign(v - p)
+        if test.test == "threshold":
+            t_N = step.clock_N + 1
+            memory.score_V[...] += side_NxV * (y_N[:, None] - self.tips_V)
+            memory.ones[:] += y_N
+            v_regret_NxV = memory.score_V + xp.abs(memory.ones[:, None] - t_N[:, None] * self.tips_V)
+            return xp.max(v_regret_NxV, axis=-1) - test.threshold(t_N)
+        # A bet on (tip v, side) stakes c = sign(v - p) + side on y - v. What it gains, against what it expected to, is
+        # -ln( P(y) + P(1-y) exp(lambda c (1 - 2y)) ): nothing where c = 0, and else the same for every tip.
+        other_N = y_N * (1 - p_N) + (1 - y_N) * p_N  # the chance of what did not come
+        away_Nx2xK = (1 - 2 * y_N)[:, None, None] * self.sided_2xK
+        for c, which_NxV in ((2.0, side_NxV != 0), (1.0, side_NxV == 0)):  # away from the tip, and on it
+            if not some(which_NxV):
+                continue
+            gain_Nx2xK = -xp.log1p(other_N[:, None, None] * xp.expm1(away_Nx2xK * c))
+            stakes_Nx2xV = (side_NxV[:, None] + self.side_2x1 == c * self.side_2x1) * 1.0
+            memory.log_wealth_2xKxV[...] += gain_Nx2xK[..., None] * stakes_Nx2xV[:, :, None]
+        return xp.where(came.chance_N > 0, self._log_mean(memory.log_wealth_2xKxV) + math.log(test.delta), math.inf)
+
+    def _log_mean(self, log_wealth_Nx2xKxV: Any) -> Any:
+        """ln E_t: E_t is the mean of all wealth."""
+        xp, n = self.xp, log_wealth_Nx2xKxV.shape[0]
+        flat_NxB = log_wealth_Nx2xKxV.reshape(n, math.prod(log_wealth_Nx2xKxV.shape[1:]))
+        peak_N = xp.max(flat_NxB, axis=-1)
+        return peak_N + xp.log(xp.mean(xp.exp(flat_NxB - peak_N[:, None]), axis=-1))
+
+    def suspect(self, memory: Views, n: int) -> None: ...
+
+
+def _grid(tips: Any, horizon: int) -> np.ndarray:
+    if tips is None:
+        return frozen(np.arange(horizon + 1) / horizon)
+    grid = np.unique(unit_numbers(tips, "tips"))
+    if not grid.size:
+        raise ValueError(f"tips must be a list of numbers in [0, 1] with at least one, got {inputs.shown(tips)}")
+    return frozen(grid)
