@@ -3,7 +3,7 @@
 The numerical core is written against the Python array API standard. Inside it the axis that is short (states,
 actions) comes *first*, so that every operation runs over long contiguous memory: ``probs_SxNxT``.
 
-What a predictor, policy or rule of your own needs is in ``__all__``; the rest is the package's own and may change.
+What a predictor or policy of your own needs is in ``__all__``; the rest is the package's own and may change.
 """
 
 import importlib.util
@@ -324,12 +324,6 @@ def hold_work_memory() -> None:
     Without it every temporary of a block may be mapped and cleared anew, which doubles the time of a pass.
     """
     np.empty(1 << 21)
-
-
-@cache
-def compiler_installed() -> bool:
-    """Whether recurrences can be compiled (extra: ``fast``)."""
-    return importlib.util.find_spec("numba") is not None
 
 
 def copied(array: Array) -> Array:

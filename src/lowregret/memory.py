@@ -1,6 +1,5 @@
 """Memories as values: select streams from them, write them down, read them back."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,20 +45,6 @@ def take(memory: Any, index: Any) -> Any:
     return xp.take(memory, xp.asarray(chosen, device=device(memory)), axis=0)
 
 
-def end_to_end(memories: list[Any]) -> Any:
-    """The streams of several memories of the same kind, one after the other along their first batch axis."""
-    if isinstance(memories[0], tuple):
-        return _like(memories[0], [end_to_end(list(parts)) for parts in zip(*memories, strict=True)])
-    return None if memories[0] is None else namespace(memories[0]).concat(memories, axis=0)
-
-
-def each(memory: Any, change: Callable[[Array], Array]) -> Any:
-    """The memory with every array of it changed."""
-    if isinstance(memory, tuple):
-        return _like(memory, [each(leaf, change) for leaf in memory])
-    return None if memory is None else change(memory)
-
-
 def where(condition: Array, yes: Any, no: Any) -> Any:
     """Per stream, one of two memories of the same kind; ``condition`` has the batch shape."""
     few = np.nonzero(condition) if isinstance(condition, np.ndarray) and condition.ndim else None
@@ -81,68 +66,6 @@ def _where(condition: Array, few: tuple[np.ndarray, ...] | None, yes: Any, no: A
     return namespace(yes).where(mask, yes, no)
 
 
-def joined(template: Any, parts: Sequence[Any]) -> Any:
-    """Memories side by side along the first batch axis; ``template`` is a fresh one of them all, of that length."""
-    if isinstance(template, tuple):
-        return _like(template, [joined(t, leaves) for t, *leaves in zip(template, *parts, strict=True)])
-    if template is None:
-        return None
-    ages = {tuple(part.shape[1:]) for part in parts if part.shape[0]}
-    if len(ages) > 1:
-        raise ValueError(f"streams of different ages cannot share this memory: shapes {sorted(ages)} per stream")
-    xp, grown = namespace(template), next(iter(ages), tuple(template.shape[1:]))
-    if grown == tuple(template.shape[1:]):
-        own = xp.empty_like(template)  # its axes lie in memory as the template's do: how sums round may depend on it
-    else:
-        own = xp.empty((template.shape[0], *grown), dtype=template.dtype, device=device(template))
-    begin = 0
-    for part in parts:
-        own[begin : begin + part.shape[0], ...] = part
-        begin += part.shape[0]
-    return own
-
-
-def row_of(memory: Any, index: Array) -> Any:
-    """From a memory with one row per context, ``[..., C, ...]``, the row of each stream's context, ``[..., ...]``."""
-    if isinstance(memory, tuple):
-        return _like(memory, [row_of(leaf, index) for leaf in memory])
-    if memory is None:
-        return None
-    if index.ndim == 0:
-        return memory[int(index)]
-    return memory[(*_places(index), index)]
-
-
-def with_row(memory: Any, index: Array, row: Any) -> Any:
-    """A copy of the memory with these rows in place of those of each stream's context."""
-    if isinstance(memory, tuple):
-        return _like(memory, [with_row(leaf, index, part) for leaf, part in zip(memory, row, strict=True)])
-    if memory is None:
-        return None
-    after = namespace(memory).asarray(memory, copy=True)
-    after[int(index) if index.ndim == 0 else (*_places(index), index)] = row
-    return after
-
-
-def _places(index: Array) -> list[Array]:
-    """Every stream's own index along each batch axis, so that they broadcast against ``index``."""
-    xp, n = namespace(index), index.ndim
-    return [
-        xp.reshape(xp.arange(length, device=device(index)), tuple(-1 if a == axis else 1 for a in range(n)))
-        for axis, length in enumerate(index.shape)
-    ]
-
-
-def moved(template: Any, memory: Any) -> Any:
-    """The memory as arrays of the kind that ``template``, a memory like it, is made of."""
-    if isinstance(template, tuple):
-        return _like(template, [moved(t, m) for t, m in zip(template, memory, strict=True)])
-    if template is None:
-        return None
-    values = to_numpy(memory).astype(to_numpy(template).dtype)
-    return namespace(template).asarray(values, device=device(template))
-
-
 def saved(memory: Any) -> Any:
     """A memory as nested lists of finite numbers."""
     if isinstance(memory, tuple):
@@ -154,7 +77,7 @@ def restored(template: Any, data: Any, fresh: bool = False) -> Any:
     """The memory that ``saved`` wrote, of the kind of ``template``; if that is ``fresh``, only empty axes may grow."""
     if isinstance(template, tuple):
         if not isinstance(data, list) or len(data) != len(template):
-            raise ValueError("state_dict does not fit: it was made by another kind of predictor or rule")
+            raise ValueError("state_dict does not fit: it was made by another kind of predictor")
         return _like(template, [restored(t, d, fresh) for t, d in zip(template, data, strict=True)])
     if template is None:
         return None

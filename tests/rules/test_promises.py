@@ -175,3 +175,27 @@ def test_restarted_copies_lose_no_more(name: str) -> None:
 def test_the_way_back_is_certified() -> None:
     """The number of the notes, at T = 1024."""
     assert exact(1024, None, lr.matching(), 2 / 1024).certificate.regret_bound <= 0.095
+
+
+@pytest.mark.parametrize(("test", "bounded"), [(lr.RegretGap(4), 1.0), (lr.ExactTest(0.1, 4), 0.1)])
+def test_past_its_horizon_a_union_over_steps_bounds_no_false_alarm(test: Any, bounded: float) -> None:
+    guard = lr.Guard(PENNIES, test=test, response=lr.QuantalResponse())
+    for _ in range(5):
+        guard.advise([0.5, 0.5])
+        guard.observe(0)
+    assert guard.certificate.tv_bound == bounded
+    assert ("not bounded beyond" in guard.certificate.statement) == (bounded == 1)
+
+
+@pytest.mark.parametrize("wrong", [{"tv_bound": 2.0}, {"horizon": 7}, {"problem": RPS}])
+def test_a_certificate_for_something_else_is_refused(wrong: dict[str, Any]) -> None:
+    class Own:
+        horizon, delta = 9, 0.5
+        watch, usual_fallback = lr.RegretGap(9).watch, lr.RegretGap(9).usual_fallback
+
+        def certify(self, setting: Setting, steps: int | None) -> lr.Certificate:
+            about = {"regret_bound": 1.0, "tv_bound": 0.5, "problem": PENNIES, "horizon": steps}
+            return lr.Certificate(**{**about, **wrong}, statement="", theorem="")
+
+    with pytest.raises(ValueError, match="certify of Own must return"):
+        _ = lr.robustify(STICKY, PENNIES, test=Own()).certificate

@@ -372,7 +372,8 @@ class OverWindows(Promise):
 class AsItRan(Promise):
     """What was promised where outcomes were missed, each of which may have cost the span at any step, to the model too.
 
-    ``beyond``: how many steps a run is past its ``horizon``, for which nothing more is promised.
+    ``beyond``: how many steps a run is past its ``horizon``: no regret is promised for them, and with a ``tv_bound``
+    of 1 no chance of a false alarm either.
     """
 
     of: Promise
@@ -384,9 +385,10 @@ class AsItRan(Promise):
     def words(self) -> Words:
         if not self.beyond:
             return self.of.words
+        alarms = "false alarms are not bounded beyond" if self.tv_bound == 1 else "false alarms stay bounded"
         told = (
             f"{self.of.words.statement} {self.beyond} steps are past the horizon: regret is promised for the first "
-            f"{self.horizon}, and false alarms stay bounded. New breaks may be noticed late: restart()."
+            f"{self.horizon}, and {alarms}. New breaks may be noticed late: restart()."
         )
         return self.of.words._replace(statement=told)
 

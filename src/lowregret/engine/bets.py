@@ -95,6 +95,9 @@ class Test(Protocol):
         """The fallback a guard takes by default."""
 
 
+OWN_TEST = "ExactTest() or another test: an object with horizon, delta, watch and usual_fallback"
+
+
 @runtime_checkable
 class Certifies(Protocol):
     """A test of which something was proved; for others nothing is promised."""

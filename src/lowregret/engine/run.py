@@ -76,6 +76,12 @@ class Setting:
         """What is promised of so many steps (None: any number) before the first of them."""
         given = self.test.certify(self, steps) if isinstance(self.test, Certifies) else None
         if given is not None:
+            of_this = isinstance(given, Certificate) and given.problem == self.payoff_range and given.horizon == steps
+            if not of_this or not 0 <= given.tv_bound <= 1:
+                raise ValueError(
+                    f"certify of {type(self.test).__name__} must return None, or a Certificate for this problem and "
+                    f"{steps} steps with a tv_bound in [0, 1], got {inputs.shown(given)}"
+                )
             return given
         called = f"{type(self.test).__name__}, of which nothing was proved"
         return Unproved(problem=self.payoff_range, tv_bound=1.0, called=called).certificate(steps)

@@ -1,6 +1,5 @@
 """Files: written whole or not at all, never over an input, by one process at a time; reading; pools of processes."""
 
-from .compiling import compiled, is_compiled, to_read
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
 from .pools import processes
@@ -12,14 +11,12 @@ __all__ = [
     "a_path",
     "apart",
     "array_in",
-    "compiled",
     "drafted",
     "handed_over",
     "header_in",
     "in_folder",
     "in_memory",
     "intact",
-    "is_compiled",
     "is_stamped",
     "lock_of",
     "locked",
@@ -30,7 +27,6 @@ __all__ = [
     "stamp",
     "sweep",
     "text_in",
-    "to_read",
     "to_write",
     "writable",
 ]

@@ -15,7 +15,19 @@ import numpy as np
 from .. import arrays, files, inputs
 from ..certificates import Certificate
 from ..certificates.realised import RealisedCertificate
-from ..engine import Actions, BestResponse, Comparators, Engine, ExactTest, Response, Said, Setting, Step, Test
+from ..engine import (
+    OWN_TEST,
+    Actions,
+    BestResponse,
+    Comparators,
+    Engine,
+    ExactTest,
+    Response,
+    Said,
+    Setting,
+    Step,
+    Test,
+)
 from ..engine.fallbacks import Fallback
 from ..engine.loop import Loop, form_of
 from ..engine.responses import best_actions
@@ -148,7 +160,7 @@ class Guard:
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
         self.on_event = on_event
-        inputs.of_kind(test, Test, "test", "ExactTest() or NoTest()")
+        inputs.of_kind(test, Test, "test", OWN_TEST)
         fallback = test.usual_fallback(problem) if fallback is None else fallback
         self.setting = Setting(problem, against, test, fallback, response, inputs.whole(lag, "lag"))
         self.engine, self._reading = Engine(self.setting), Reading(self.setting)

@@ -27,9 +27,10 @@ def certificate_over(engine: Engine, rows: Any) -> Certificate | RealisedCertifi
     missed = int(head.missed.max(initial=0))
     beyond = 0 if T is None else max(int((head.observed + head.missed).max(initial=0)) - T, 0)
     if missed or beyond:
+        ends = beyond and not isinstance(engine.setting.test, ExactTest)  # others may be proved for the horizon alone
         promise = AsItRan(
             problem=given.problem,
-            tv_bound=given.tv_bound,
+            tv_bound=1.0 if ends else given.tv_bound,
             of=given.as_promise(),
             missed=missed,
             beyond=beyond,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from .. import inputs
-from ..arrays import Array, astype, count_up, device, first, in_float64, last, mix, namespace, softmax
+from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace
 from ..predictors import Predictor, asked, asked_sequence, said_by, same_states, vouched
 from ..problems import DecisionProblem
 
@@ -89,4 +89,4 @@ class Respond(Policy):
         """The mixed actions ``[..., A]`` for these laws ``[..., S]`` at these steps, counted from 1; unchecked."""
         probs_S = first(in_float64(probs))
         temperature = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
-        return astype(last(softmax(mix(self.problem.utility, probs_S) / temperature)), probs.dtype)
+        return astype(last(self.problem.respond(probs_S, temperature)), probs.dtype)

@@ -5,10 +5,8 @@ from .decision import (
     a_problem,
     action_utilities,
     belief_with_lead,
-    best_action,
     best_of,
     same_problem,
-    with_first,
 )
 from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
@@ -26,7 +24,6 @@ __all__ = [
     "actions_of",
     "as_lines",
     "belief_with_lead",
-    "best_action",
     "best_of",
     "by_name",
     "cost_loss",
@@ -41,5 +38,4 @@ __all__ = [
     "same_problem",
     "stakes_in",
     "trading",
-    "with_first",
 ]

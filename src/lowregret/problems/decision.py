@@ -11,6 +11,7 @@ from .. import inputs
 from ..arrays import (
     Array,
     astype,
+    came,
     constant,
     device,
     first,
@@ -188,7 +189,7 @@ class DecisionProblem:
     def best_response(self, beliefs: Array) -> Array:
         """The best action against each belief ``[..., S]``; the lowest index on ties."""
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
-        return best_action(mix(self.utility, in_float64(first(beliefs))))
+        return _best_action(mix(self.utility, in_float64(first(beliefs))))
 
     def quantal_response(self, beliefs: Array, temperature: float) -> Array:
         """The mixed action ``[..., A]``, proportional to exp(utility / temperature), for each belief ``[..., S]``.
@@ -199,32 +200,11 @@ class DecisionProblem:
         """
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
         temperature = inputs.positive(temperature, "temperature")
-        return astype(last(softmax(mix(self.utility, in_float64(first(beliefs))) / temperature)), beliefs.dtype)
-
-    def chances(self, beliefs_S: Array, temperature: Any) -> Array:
-        """The quantal response's chance of each action but the first, short axis first, unchecked: ``[A - 1, ...]``.
-
-        At a temperature of 0 it is the best response.
-
-        Utilities are linear in it: U(pi, s) = U(0, s) + sum_a chances_a * advantage[a, s]. For two actions it is a
-        hyperbolic tangent: half the work, exact to 1e-16 though not relative to small chances.
-        """
-        if isinstance(temperature, float) and temperature == 0:
-            return best_of(mix(self.utility, beliefs_S))[1:]
-        if self.n_actions != 2:
-            return softmax(mix(self.utility, beliefs_S) / temperature)[1:]
-        lead = mix(self.advantage, beliefs_S)
-        if lead.shape == (1,) and type(lead) is np.ndarray and isinstance(temperature, float):  # one stream, one step
-            return np.array([0.5 + 0.5 * math.tanh(0.5 / temperature * lead.item())])
-        lead *= 0.5 / temperature  # in place: these arrays may be the size of the input
-        chances = namespace(beliefs_S).tanh(lead)
-        chances *= 0.5
-        chances += 0.5
-        return chances
+        return astype(last(self.respond(in_float64(first(beliefs)), temperature)), beliefs.dtype)
 
     def respond(self, beliefs_S: Array, temperature: Any) -> Array:
         """The quantal response, short axis first, unchecked: ``[S, ...] -> [A, ...]``."""
-        return with_first(self.chances(beliefs_S, temperature))
+        return softmax(mix(self.utility, beliefs_S) / temperature)
 
     def invert_quantal_response(self, policy: Array, temperature: float, near: Array | None = None) -> Array:
         """A belief ``[..., S]`` whose quantal response is ``policy`` ``[..., 2]``; for two actions.
@@ -360,39 +340,14 @@ def best_of(worth_A: Array) -> Array:
 
     Actions worth the same to within ``TIE`` are tied, however the sums are rounded.
     """
-    xp = namespace(worth_A)
-    if xp is np and worth_A.ndim == 1:  # one stream, one step
-        alone = np.zeros(len(worth_A))
-        alone[best_action(worth_A)] = 1.0
-        return alone
-    if xp is np:
-        return (np.arange(len(worth_A)).reshape(-1, *(1,) * (worth_A.ndim - 1)) == best_action(worth_A)).astype(float)
-    best, taken, rows = xp.max(worth_A, axis=0) - TIE, None, []
-    for worth in worth_A:  # as graphs are compiled from it without a search
-        hit = worth >= best if taken is None else (worth >= best) & ~taken
-        taken = hit if taken is None else taken | hit
-        rows.append(hit)
-    return astype(xp.stack(rows), worth_A.dtype)
+    return astype(came(_best_action(worth_A), len(worth_A)), worth_A.dtype)
 
 
-def best_action(worth_A: Array) -> Array:
+def _best_action(worth_A: Array) -> Array:
     """The same as an index ``[...]``."""
     xp = namespace(worth_A)
-    if xp is np and worth_A.ndim == 1:
-        each = worth_A.tolist()
-        least = max(each) - TIE
-        return np.int64(next(a for a, worth in enumerate(each) if worth >= least))
     best_A = worth_A >= xp.max(worth_A, axis=0) - TIE
     return xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
-
-
-def with_first(chances_A1: Array) -> Array:
-    """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
-    if type(chances_A1) is np.ndarray and chances_A1.ndim == 1:
-        others = chances_A1.tolist()
-        return np.array([max(1.0 - sum(others), 0.0), *others])
-    xp = namespace(chances_A1)
-    return xp.concat([xp.clip(1 - xp.sum(chances_A1, axis=0, keepdims=True), 0.0, None), chances_A1])
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:

@@ -14,7 +14,7 @@ from ..abilities import ability
 from ..arrays import Array, astype, beside, copied, detached, device, in_float64, namespace, some, to_numpy
 from ..certificates import Certificate
 from ..certificates.any_problem import MOST_AT_STAKE
-from ..engine import Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting, Step, Test
+from ..engine import OWN_TEST, Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting, Step, Test
 from ..policies import Policy, Respond
 from ..predictors import (
     PolyaUrn,
@@ -224,7 +224,7 @@ def algorithm_1(
     response: QuantalResponse = QuantalResponse(),  # noqa: B008 - a value that never changes
 ) -> Setting:
     """What a robust predictor is made of beside its base model; with ``VRegret`` and no problem, Algorithm 3."""
-    inputs.of_kind(test, Test, "test", "ExactTest(delta, horizon) or RegretGap(horizon)")
+    inputs.of_kind(test, Test, "test", OWN_TEST)
     inputs.of_kind(response, QuantalResponse, "response", "QuantalResponse(temperature)")
     if isinstance(test, VRegret) != (problem is None):
         raise ValueError(
