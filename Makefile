@@ -76,11 +76,11 @@ test-page: $(VENV)/.dev
 	@test -n "$$CHROMIUM" || command -v chromium || command -v chromium-browser || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || \
 	echo "There is no Chromium, and none can be installed: the page is not tried in a browser."
-	$(ONE_THREAD) $(BIN)/pytest -m page tests/audit/test_page.py
+	$(ONE_THREAD) $(BIN)/pytest -m page tests/audits/test_page.py
 
 test-ray: $(VENV)/.dev
 	$(INSTALL) -e '.[ray]' --group dev
-	$(ONE_THREAD) $(BIN)/pytest -m ray tests/audit/test_ray.py
+	$(ONE_THREAD) $(BIN)/pytest -m ray tests/audits/test_ray.py
 	$(ONE_THREAD) $(BIN)/pytest -m ray tests/benchmarks/test_decisions.py  # a process may not get a second Ray
 
 lint: $(VENV)/.dev

@@ -24,7 +24,7 @@ WITH_EXTRAS = tuple(
     for room in (
         *(
             "adapters",
-            "audit",
+            "audits",
             "checks",
             "cli",
             "construct",

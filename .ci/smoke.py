@@ -26,7 +26,7 @@ def written(name: str, text: str) -> str:
 
 
 def core() -> None:
-    unasked = {"torch", "matplotlib", "numba", "pyarrow", "typer", "sklearn"} & set(sys.modules)
+    unasked = {"torch", "matplotlib", "numba", "polars", "typer", "sklearn"} & set(sys.modules)
     if unasked:
         raise SystemExit(f"import lowregret loads {', '.join(sorted(unasked))}")
     guard = guarded()
@@ -65,32 +65,17 @@ def fast() -> None:
 
 
 def data() -> None:
-    lr.audit.audit_log(written("log.csv", LOG), FROST)
+    lr.audit(written("log.csv", LOG), FROST)
 
 
-def excel() -> None:
-    import openpyxl
-
-    book = openpyxl.Workbook()
-    for row in LOG.splitlines():
-        day, *chances, came = row.split(",")
-        book.active.append([day, *chances, came] if day == "date" else [day, *map(float, chances), came])
-    book.save("log.xlsx")
-    lr.audit.audit_log("log.xlsx", FROST)
-
-
-def duckdb() -> None:
-    import duckdb
-
-    lr.audit.audit_log(duckdb.sql(f"from '{written('log.csv', LOG)}'"), FROST)
-
-
-def audit(*more: str) -> None:
-    command("audit", written("log.csv", LOG), "--payoffs", written("payoffs.csv", PAYOFFS), "--out", "audit", *more)
+def audit() -> None:
+    command("audit", written("log.csv", LOG), "--payoffs", written("payoffs.csv", PAYOFFS), "--out", "audit")
 
 
 def ray() -> None:
-    audit("--engine", "ray")
+    log = "".join(f"{town},{row}\n" for town in ("a", "b") for row in LOG.splitlines()[1:])
+    written("towns.csv", f"town,{LOG.splitlines()[0]}\n{log}")
+    lr.audit("towns.csv", FROST, columns={"stream": "town"}, cluster=True)
 
 
 def hf() -> None:

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.dates import ConciseDateFormatter
 
-import lowregret as lr
+from lowregret.audits import Backtest
 from lowregret.plots import COLOURS
 from lowregret.tables import Table
 
@@ -46,7 +46,7 @@ def staged(said: np.ndarray, wrong: dict[str, np.ndarray], steps: Sequence[int])
     )
 
 
-def runs_of(found: lr.audit.Backtest, untested: lr.audit.Backtest, cases: list) -> list[Run]:
+def runs_of(found: Backtest, untested: Backtest, cases: list) -> list[Run]:
     """The streams of a backtest of such cases, and of one with a guard that plays the mixture from the first step."""
     paid = {"model": found.paid["model"], "mixture": untested.paid["guard"], "guard": found.paid["guard"]}
     money = {name: [found.problem.in_payoffs(paid_T) for paid_T in own] for name, own in paid.items()}
@@ -66,7 +66,7 @@ def money_table(runs: list[Run], when: Any, title: str, form: str, unit: str) ->
     return Table(title, ("", *LOOKS, "guard - model", f"alarm after, {unit}"), tuple(rows))
 
 
-def yardsticks(found: lr.audit.Backtest) -> str:
+def yardsticks(found: Backtest) -> str:
     """What hears no model: the same whatever breaks in what a model says."""
     one = found.streams[0]
     last, best = (one.earned[name] * one.steps for name in ("last outcome", "best fixed action"))

@@ -91,8 +91,8 @@ def problem_named(text: str, n_states: int = 2) -> "DecisionProblem":
 
 def problem_of(named: str | None, payoffs: Path | None, n_states: int = 2) -> "DecisionProblem":
     """The problem of --problem or --payoffs; guessing the state where neither is given."""
-    from lowregret.audit.cells import printable
     from lowregret.problems import payoffs_in
+    from lowregret.tables import printable
 
     if payoffs is None:
         return problem_named(named or "matching", n_states)

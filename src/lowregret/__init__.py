@@ -2,7 +2,7 @@
 
 ``robustify`` a predictor for a decision problem: it predicts the same while the world behaves as the model says, and
 acting on it is provably never much worse than the best fixed action in hindsight when the world does not. A ``Guard``
-does the same for forecasts that come one at a time, ``backtest`` for recorded ones.
+does the same for forecasts that come one at a time, ``backtest`` for recorded ones, ``audit`` for a log.
 
 Here stand the names of a first week. All others are in their rooms (``lowregret.predictors``, ``lowregret.policies``,
 ``lowregret.rules``, ...), which need no import of their own.
@@ -14,7 +14,7 @@ from typing import Any as _Any
 from . import (
     adversaries,
     arrays,
-    audit,
+    audits,
     certificates,
     checks,
     comparison,
@@ -34,7 +34,7 @@ from . import (
     sources,
     tips,
 )
-from .audit import backtest
+from .audits import backtest, gate
 from .certificates import Certificate
 from .comparison import compare
 from .distances import next_token_tv, sequence_tv
@@ -50,7 +50,7 @@ from .engine import (
 )
 from .engine.loop import warm_up
 from .forecasts import Quantiles, Samples
-from .guard import Advice, Alarm, Guard, ModelDropped, OutcomeGivenUp, OutcomeIgnored, Return
+from .guard import Advice, Alarm, Guard, ModelDropped, Return
 from .memory import take
 from .predictors import FromFunction, Markov, Mixture, PolyaUrn, Predictor, ShrunkUrn, sample
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
@@ -61,14 +61,15 @@ from .rules import RegretGap, RegretRate, VRegret
 
 __version__ = "0.1.0"
 
-# Asked for by name, so that what they need (torch, transformers, scikit-learn) is loaded for nobody else.
-_ADAPTERS = ("FromModule", "GuardedClassifier", "HFPredictor", "RobustLogitsProcessor")
+# Asked for by name, so that what they need (torch, transformers, scikit-learn, Polars) is loaded for nobody else.
+_LAZY = dict.fromkeys(("FromModule", "GuardedClassifier", "HFPredictor", "RobustLogitsProcessor"), ".adapters")
+_LAZY["audit"] = ".audits.auditing"
 _ROOMS = ("adapters", "construct", "transformer")
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _ADAPTERS:
-        return getattr(_import_module(".adapters", __name__), name)
+    if name in _LAZY:
+        return getattr(_import_module(_LAZY[name], __name__), name)
     if name in _ROOMS:
         return _import_module(f".{name}", __name__)
     there = [room for room in __all__ if name in getattr(globals().get(room), "__all__", ())]
@@ -77,7 +78,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_ADAPTERS, *_ROOMS]
+    return [*globals(), *_LAZY, *_ROOMS]
 
 
 __all__ = [
@@ -98,8 +99,6 @@ __all__ = [
     "Mixture",
     "ModelDropped",
     "NoTest",
-    "OutcomeGivenUp",
-    "OutcomeIgnored",
     "Payoff",
     "PolyaUrn",
     "Predictor",
@@ -119,6 +118,7 @@ __all__ = [
     "adversaries",
     "arrays",
     "audit",
+    "audits",
     "backtest",
     "certificates",
     "checks",
@@ -129,6 +129,7 @@ __all__ = [
     "engine",
     "external_regret",
     "forecasts",
+    "gate",
     "guard",
     "inputs",
     "internal_regret",

@@ -68,3 +68,9 @@ def fits(console: "Console", table: "RichTable", least: int = 0) -> bool:
         widths = [console.measure(cell, options=options).maximum for cell in (column.header, *column.cells)]
         sizes.append(min(max(widths), least) if i == 0 and least else max(widths))
     return sum(sizes) + 2 * len(sizes) + 2 <= console.width
+
+
+def printable(text: str, most: int = 2000) -> str:
+    """Text from outside, safe to print on a terminal: control characters are written out, and long text is cut."""
+    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text[:most])
+    return shown if len(text) <= most else shown + "..."

@@ -15,7 +15,6 @@ from benchmarks.decisions.streams import sources
 from benchmarks.recordings import RECORDINGS, write
 
 import lowregret as lr
-from lowregret.audit import audit_log
 from lowregret.problems import payoffs_in
 
 from ..plain_guard import PlainGuard
@@ -60,14 +59,14 @@ def test_every_number_is_that_of_a_few_lines(name: str, tmp_path: Path) -> None:
     write(name, tmp_path)
     folder, lag = tmp_path / name, LAGS.get(name, 1)
     assert FOUND[RECORDINGS[name].stream][1]().lag == lag
-    found = audit_log(folder / "log.csv", payoffs_in(folder / "stakes.csv"), lag=lag, jobs=1)
+    found = lr.audit(folder / "log.csv", payoffs_in(folder / "stakes.csv"), lag=lag)
     golden, asked = GOLDEN[f"{name}, lag {lag}"], by_hand(folder, lag)
-    (one,) = found.streams
-    assert (one.switched_at, one.steps) == (asked.get("left", golden["alarm"]), asked["steps"])
+    one = found.streams.row(0, named=True)
+    assert (one["alarm"], one["steps"]) == (asked.get("left", golden["alarm"]), asked["steps"])
     totals = json.loads(found.to_json())["totals"]
     for player in asked.keys() & totals.keys():
         assert totals[player] == pytest.approx(asked[player], abs=1e-6 * asked["steps"])
-    assert (totals, one.switched_at) == (pytest.approx(golden["totals"], rel=1e-12), golden["alarm"])
+    assert (totals, one["alarm"]) == (pytest.approx(golden["totals"], rel=1e-12), golden["alarm"])
 
 
 @pytest.mark.long
@@ -78,11 +77,11 @@ def test_what_was_not_said_is_warned_of(name: str, tmp_path: Path) -> None:
         pytest.skip("the data are not there: python -m benchmarks.recordings")
     write(name, tmp_path)
     log, problem = tmp_path / name / "log.csv", payoffs_in(tmp_path / name / "stakes.csv")
-    found = audit_log(log, problem, currency=RECORDINGS[name].money, jobs=1)
+    found = lr.audit(log, problem, currency=RECORDINGS[name].money)
     alike = [words for words in found.warnings if "errors are alike" in words]
     assert len(alike) == 1
     assert any("what would have been best the last time" in words for words in found.warnings)
     if name == "houses":
         assert re.search(r"up to 26 hours apart.* a lag of 27 the guard would have earned 5,856 dollars", alike[0])
-    said = audit_log(log, problem, currency=RECORDINGS[name].money, lag=3, jobs=1)
+    said = lr.audit(log, problem, currency=RECORDINGS[name].money, lag=3)
     assert not any("errors are alike" in words for words in said.warnings)

@@ -1,119 +1,247 @@
-"""``lowregret audit`` as a user meets it: what it prints, writes and ends with; a page that runs nothing of the log."""
+"""``lowregret audit`` as a user meets it: options and settings, exit codes, what is written and what is left alone."""
 
-import contextlib
+import io
 import json
+import os
 import re
-import sqlite3
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret.audit.page import page
+from lowregret.audits.page import page
+from lowregret.audits.settings import AuditSettings
+from lowregret.cli import auditing
 from lowregret.cli.app import _app
+from lowregret.cli.example import PAYOFFS, log_in_csv
 
-from ..audit_logs import PAYOFFS, table_of, written
+SHOP = lr.DecisionProblem.from_payoffs([[100, -60], [0, 0]], ["open", "shut"], ["dry", "wet"])
+EVIL = "</td><script>alert(1)</script>\x1b[2J"
 
-EVIL = "</script><script>alert(1)</script>"
 
-
-def run(*arguments):
-    return CliRunner().invoke(_app(), ["audit", *map(str, arguments)])
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(_app(), ["audit", *map(str, arguments)], env={"COLUMNS": "1000"})
 
 
 @pytest.fixture
-def payoffs(tmp_path):
-    (tmp_path / "shop.csv").write_text(PAYOFFS)
-    return tmp_path / "shop.csv"
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the example's log and payoffs, and the quiet part of the log."""
+    monkeypatch.chdir(tmp_path)
+    log = log_in_csv()
+    (tmp_path / "log.csv").write_text(log)
+    (tmp_path / "quiet.csv").write_text("\n".join(line for line in log.splitlines() if ",Market," not in line))
+    (tmp_path / "payoffs.csv").write_text(PAYOFFS)
+    return tmp_path
 
 
-def test_an_alarm_a_quiet_log_a_refused_one_and_an_error(tmp_path, payoffs):
-    out = tmp_path / "out"
-    alarmed = written(table_of({"calm": 200, EVIL: 200}), tmp_path / "alarmed.parquet")
-    done = run(alarmed, "--payoffs", payoffs, "--out", out)
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What ``audit`` is called with, beside the progress."""
+    calls: list[dict[str, Any]] = []
+
+    def recorded(log: Any, problem: Any, *, progress: Any, **settings: Any) -> Any:
+        calls.append({"log": log, "problem": problem, "settings": AuditSettings(**settings)})
+        raise OSError("that is enough")
+
+    monkeypatch.setattr(lr.audits, "audit", recorded)
+    return calls
+
+
+def test_every_option_is_a_setting(shop: Path, asked: list[dict[str, Any]]) -> None:
+    typed = "--stream site --order date --state outcome --probs wet=p_wet,dry=p_dry --quantiles 0.9=b,0.1=a --lag 2"
+    typed += " --delta .01 --fdr .2 --tolerance .01"
+    run("log.csv", "--payoffs", "payoffs.csv", *typed.split())
+    columns: dict[str, Any] = {"stream": "site", "order": "date", "state": "outcome"}
+    columns |= {"probs": {"dry": "p_dry", "wet": "p_wet"}, "quantiles": {0.1: "a", 0.9: "b"}}
+    settings: dict[str, Any] = {"lag": 2, "delta": 0.01, "fdr": 0.2, "tolerance": 0.01, "currency": "euros"}
+    assert asked == [
+        {"log": [Path("log.csv")], "problem": SHOP, "settings": AuditSettings(columns=columns, **settings)}
+    ]
+
+
+def test_columns_alone_are_in_the_order_of_the_states(shop: Path, asked: list[dict[str, Any]]) -> None:
+    run("log.csv", "--payoffs", "payoffs.csv", "--probs", "p=dry,p=wet")
+    assert asked[0]["settings"].columns.probs == ("p=dry", "p=wet")
+
+
+@pytest.mark.parametrize("probs", ["dry=p_dry,p_wet", "dry=p_dry,dry=p_wet"])
+def test_states_have_a_column_each_or_none_has(probs: str, shop: Path, asked: list[dict[str, Any]]) -> None:
+    done = run("log.csv", "--payoffs", "payoffs.csv", "--probs", probs)
+    assert (done.exit_code, asked) == (2, [])
+    assert "--probs must be STATE=COLUMN once for each of dry, wet, or columns" in done.output
+
+
+def test_a_file_is_enough_and_options_win_over_it(shop: Path, asked: list[dict[str, Any]]) -> None:
+    (shop / "audits").mkdir()
+    (shop / "audits" / "audit.toml").write_text(
+        'log = "../log.csv"\npayoffs = "../payoffs.csv"\ndelta = 0.5\ncurrency = "$"\n'
+        '[columns]\nstream = "site"\nscale = "share"\nknown_at = "told"\n'
+    )
+    run("--config", "audits/audit.toml")
+    run("quiet.csv", "--config", "audits/audit.toml", "--delta", ".1", "--stream", "none", "--lag", "3")
+    columns = {"stream": "site", "scale": "share", "known_at": "told"}
+    assert asked[0]["settings"] == AuditSettings(delta=0.5, currency="$", columns=columns)
+    assert asked[0]["log"] == [Path("audits/../log.csv")]
+    columns = {"stream": "none", "scale": "share"}
+    assert asked[1]["settings"] == AuditSettings(delta=0.1, currency="$", lag=3, columns=columns)
+    assert asked[1]["log"] == [Path("quiet.csv")]
+
+
+def test_known_at_wins_over_a_lag_in_the_file(shop: Path, asked: list[dict[str, Any]]) -> None:
+    (shop / "audit.toml").write_text('log = "log.csv"\npayoffs = "payoffs.csv"\nlag = 3\n')
+    run("--config", "audit.toml", "--known-at", "told")
+    assert asked[0]["settings"].lag is None
+    assert asked[0]["settings"].columns.known_at == "told"
+
+
+def test_the_command_is_the_audit_in_python(shop: Path) -> None:
+    done = run("log.csv", "--payoffs", "payoffs.csv", "--out", "out", "--stream", "site")
     assert done.exit_code == 3, done.output
-    for words in (" euros in 400 steps of 2 streams. Guarded: ", "Alarms: 1 of 2 streams; at most 0.1 on average"):
-        assert words in done.output
-    about = json.loads((out / "audit.json").read_text())
-    assert about["alarms"] == 1
-    assert about["survivors"] == [EVIL]
-    assert about["allowed"] == pytest.approx(2 * 0.05)
-    quiet = written(table_of({"calm": 50}), tmp_path / "quiet.csv")
-    assert run(quiet, "--payoffs", payoffs, "--out", tmp_path / "quiet").exit_code == 0
-    before = {path: path.read_bytes() for path in out.iterdir()}
-    quiet.write_text(quiet.read_text().replace('"calm",20,', '"calm",21,'))
-    done = run(quiet, "--payoffs", payoffs, "--out", out)
+    found = lr.audit(shop / "log.csv", SHOP, currency="euros", columns={"stream": "site"})
+    assert found.report() in done.output
+    assert (shop / "out" / "audit.json").read_text() == found.to_json()
+    assert pl.read_parquet(shop / "out" / "streams.parquet").equals(found.streams)
+    assert (shop / "out" / "audit.html").read_text() == page(found)
+    assert sorted(os.listdir("out")) == ["audit.html", "audit.json", "streams.parquet"]
+
+
+def test_exit_codes(shop: Path) -> None:
+    usual = ("--payoffs", "payoffs.csv", "--out", "out")
+    (shop / "bad.csv").write_text((shop / "log.csv").read_text().replace("0.", "1.", 1))
+    (shop / "taken").touch()
+    codes = {
+        ("quiet.csv", *usual): 0,
+        ("log.csv", *usual): 3,
+        ("bad.csv", *usual): 4,
+        ("nowhere.csv", *usual): 2,
+        ("log.csv", "--payoffs", "nowhere.csv"): 2,
+        ("log.csv",): 2,
+        usual: 2,
+        ("log.csv", *usual, "--delta", "2"): 2,
+        ("log.csv", *usual, "--quantiles", "low"): 2,
+        ("log.csv", *usual[:3], "taken"): 2,
+    }
+    assert {arguments: run(*arguments).exit_code for arguments in codes} == codes
+
+
+def test_a_full_disk_is_an_error(shop: Path, asked: list[dict[str, Any]]) -> None:
+    done = run("log.csv", "--payoffs", "payoffs.csv")
+    assert (done.exit_code, done.stderr) == (1, "that is enough\n")
+
+
+def test_what_is_missing_is_shown(shop: Path) -> None:
+    assert "euros,dry,wet" in run("log.csv").output
+    assert "LOG is missing" in run("--payoffs", "payoffs.csv").output
+
+
+def test_a_refused_log_names_its_row_and_leaves_the_last_answer(shop: Path) -> None:
+    usual = ("--payoffs", "payoffs.csv", "--out", "out")
+    run("log.csv", *usual)
+    before = {path: path.read_bytes() for path in (shop / "out").iterdir()}
+    (shop / "log.csv").write_text((shop / "log.csv").read_text().replace("2025-01-02", "2025-01-01", 1))
+    done = run("log.csv", *usual)
     assert done.exit_code == 4
-    assert re.search(r"refused: .*quiet.csv, row 19: step 21 of stream 'calm' is there twice|is missing", done.output)
-    assert {path: path.read_bytes() for path in out.iterdir()} == before
-    (tmp_path / "taken").touch()
-    for arguments in (
-        [alarmed, "--payoffs", payoffs, "--out", tmp_path / "taken"],
-        [alarmed],
-        [tmp_path / "nowhere.csv", "--payoffs", payoffs],
-        [alarmed, "--payoffs", payoffs, "--delta", "2"],
-        [alarmed, "--payoffs", tmp_path / "none.csv"],
-    ):
-        assert run(*arguments).exit_code == 2, arguments
+    assert re.match(r"refused: .*log\.csv, row \d+: ", done.stderr)
+    assert {path: path.read_bytes() for path in (shop / "out").iterdir()} == before
 
 
-def test_what_stands_in_a_log_is_shown_and_not_run(tmp_path, payoffs):
-    names = [EVIL, "<img src=x onerror=alert(2)>", "a & b", "\u2028", "@@PLOTLY@@", "@@DATA@@"]
-    log = written(table_of({name: 120 for name in names}, broken=2), tmp_path / "log.parquet")
-    found = lr.audit.audit_log(log, lr.DecisionProblem.from_payoffs([[100, -20], [0, 0]], states=["dry", "wet"]))
-    text = page(found)
-    rest, script = text.split('<script type="application/json" id="data">')
-    data = json.loads(script.split("</script>")[0])
-    assert sorted(row[0] for row in data["rows"]) == sorted(names)
-    for evil in ("alert(1)", "onerror=alert"):
-        assert evil not in rest
-        assert text.count(evil) == sum(one["stream"].count(evil) for one in data["details"]) + 1
-    assert "<script>alert" not in text
-    assert not set("<>&") & set(script.split("</script>")[0])
-    assert not re.search(r"""(src|href)=["'](https?:)?//""", script)
-    assert "default-src 'none'" in rest
+@pytest.mark.parametrize("taken", ["log", "payoffs", "folder"])
+def test_nothing_is_written_over_what_is_read(taken: str, shop: Path, asked: list[dict[str, Any]]) -> None:
+    (shop / "out").mkdir()
+    log, payoffs = Path("log.csv"), Path("payoffs.csv")
+    if taken == "log":
+        log = Path("out/streams.parquet")
+        pl.read_csv("log.csv").write_parquet(log)
+    elif taken == "payoffs":
+        payoffs = payoffs.rename("linked.csv")
+        (shop / "out" / "audit.json").hardlink_to(payoffs)
+    else:
+        log = Path(".")  # of which the next audit would read streams.parquet
+        (shop / "payoffs.csv").rename(payoffs := shop.parent / f"{shop.name}.csv")
+        (shop / "quiet.csv").unlink()
+    done = run(log, "--payoffs", payoffs, "--out", "out")
+    assert (done.exit_code, asked) == (2, [])
+    assert "must be another path than" in done.output or "must not lie in LOG" in done.output
 
 
-def test_the_page_is_small_whatever_the_log(tmp_path):
-    rng = np.random.default_rng(0)
-    names = [str(i) + "<" * 300 for i in range(500)]
-    probs = rng.dirichlet([1, 1], (500, 250))
-    columns = {"stream": np.repeat(names, 250), "step": np.tile(np.arange(250), 500)}
-    states = probs.argmin(-1).ravel()
-    log = pa.table({**columns, "state": states, "p_0": probs[..., 0].ravel(), "p_1": probs[..., 1].ravel()})
-    found = lr.audit.audit_log(written(log, tmp_path / "log.parquet"), lr.matching(), fallback=False)
-    assert found.alarms == 500
-    assert len(page(found).encode()) < 8_000_000
+def test_where_nothing_can_be_written_shows_before_the_work(shop: Path, asked: list[dict[str, Any]]) -> None:
+    (shop / "out" / "audit.html").mkdir(parents=True)
+    assert run("log.csv", "--payoffs", "payoffs.csv", "--out", "out").exit_code == 2
+    assert asked == []
 
 
-def test_payoffs_in_toml(tmp_path):
-    from lowregret.problems import payoffs_in
-
-    (tmp_path / "shop.csv").write_text(PAYOFFS)
-    told = 'payoffs = [[100, -20], [0, 0]]\nactions = ["open", "shut"]\nstates = ["dry", "wet"]\n'
-    (tmp_path / "shop.toml").write_text(told)
-    assert payoffs_in(tmp_path / "shop.toml") == payoffs_in(tmp_path / "shop.csv")
-    for bad, says in (("payoffs = [", "must be TOML"), ("rows = [[1]]", "must have payoffs, and may have actions")):
-        (tmp_path / "shop.toml").write_text(bad)
-        with pytest.raises(ValueError, match=says):
-            payoffs_in(tmp_path / "shop.toml")
+def test_several_files_and_a_glob_are_one_log(shop: Path) -> None:
+    rows = (shop / "log.csv").read_text().splitlines()
+    (shop / "a1.csv").write_text("\n".join(rows[:700]))
+    (shop / "a2.csv").write_text("\n".join([rows[0], *rows[700:]]))
+    totals = []
+    for log in (["log.csv"], ["a1.csv", "a2.csv"], ["a?.csv"]):
+        assert run(*log, "--payoffs", "payoffs.csv", "--out", "out").exit_code == 3
+        totals.append(json.loads((shop / "out" / "audit.json").read_text())["totals"])
+    assert totals[0] == totals[1] == totals[2]
 
 
-def test_a_query_stands_in_place_of_a_log(tmp_path, payoffs):
-    log = written(table_of({"calm": 200, "odd": 200}), tmp_path / "log.csv")
-    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
-        pd.read_csv(log).to_sql("days", connection, index=False)
-    settings = ("--payoffs", payoffs, "--out", tmp_path / "out")
-    plain = run(log, *settings)
-    asked = run("--query", "SELECT * FROM days", "--database", tmp_path / "shop.db", *settings)
-    assert (asked.exit_code, asked.output.splitlines()[0]) == (plain.exit_code, plain.output.splitlines()[0])
-    assert plain.exit_code in (0, 3)
-    for wrong in (
-        (log, "--query", "SELECT 1"),
-        (log, "--database", log),
-        ("--query", "SELECT 1", "--database", "no.db"),
-    ):
-        assert run(*wrong, *settings).exit_code == 2
+def test_what_stands_in_a_log_is_shown_and_not_run(shop: Path) -> None:
+    rows = pl.read_csv("log.csv").with_columns(pl.col("site").replace("Market", EVIL)).rename({"site": EVIL})
+    rows.write_parquet("log.parquet")
+    done = run("log.parquet", "--payoffs", "payoffs.csv", "--out", "out", "--stream", EVIL)
+    assert done.exit_code == 3, done.output
+    assert "\x1b[2J" not in done.output
+    text = (shop / "out" / "audit.html").read_text()
+    assert "alert(1)" in text
+    assert "<script" not in text
+    assert EVIL in json.loads((shop / "out" / "audit.json").read_text())["named"]
+    done = run("log.parquet", "--payoffs", "payoffs.csv", "--state", "nowhere")  # which names all columns
+    assert (done.exit_code, "\x1b[2J" in done.output) == (2, False)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_and_gone_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with auditing.progress() as report:
+        report("reading", 0, 0)
+        report("judging", 1000, 4000)
+        report("judging", 4000, 4000)
+    shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    assert "judging" in shown
+    assert "4,000 rows" in shown
+    assert shown.rstrip("\n").endswith("\x1b[2K")  # the lines are cleared
+
+
+def test_long_work_elsewhere_has_a_line_for_each_stage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alive, begun = [True], list[Any]()
+
+    def timer(seconds: float, function: Any) -> Any:
+        begun.append(function)
+        return SimpleNamespace(function=function, is_alive=lambda: alive[0], start=list, cancel=list)
+
+    monkeypatch.setattr(threading, "Timer", timer)
+    with auditing.progress() as report:
+        report("reading", 0, 0)
+        report("counting", 0, 0)
+        assert capsys.readouterr().err == ""
+        alive[0] = False
+        begun[0]()
+        report("counting", 5, 10)
+        report("judging", 0, 10)
+        report("judging", 10, 10)
+    assert capsys.readouterr().err == "counting ...\njudging ...\n"
+
+
+def test_short_work_elsewhere_shows_nothing(shop: Path) -> None:
+    done = run("quiet.csv", "--payoffs", "payoffs.csv")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert not any(isinstance(thread, threading.Timer) and thread.is_alive() for thread in threading.enumerate())

@@ -1,10 +1,11 @@
-"""``lowregret gate`` as a pipeline meets it: verdicts by exit codes that nothing else has, and what it writes."""
+"""``lowregret gate`` in a pipeline: exit codes that are verdicts, and nothing else; the scripts of its page."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ import pytest
 from typer.testing import CliRunner
 
 import lowregret as lr
+from lowregret.audits.gate_logs import gate_forecasts, gate_scores
 from lowregret.cli.app import _app
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "gate.md").read_text(encoding="utf-8")
+RUN = "from lowregret.cli import main; main()"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A log of 200 days with two models, of which ``sharp`` knows more, and payoffs."""
+    """200 days of two models, of which ``sharp`` knows more, and payoffs; what both scored on the same items."""
     rng = np.random.default_rng(0)
     wet = rng.beta(0.5, 0.5, 200)
     days = pd.DataFrame({"ds": pd.date_range("2025-01-01", periods=200)})
@@ -30,53 +34,70 @@ def folder(tmp_path: Path) -> Path:
         days[f"{name}_p_wet"], days[f"{name}_p_dry"] = chance, 1 - chance
     days.to_csv(tmp_path / "log.csv", index=False)
     (tmp_path / "payoffs.csv").write_text("euros,dry,wet\nopen,100,-100\nshut,0,0\n")
+    scores = pd.DataFrame({"id": range(300), "lang": ["de", "en", "fr"] * 100, "blunt": rng.random(300) < 0.4})
+    scores["sharp"] = rng.random(300) < np.where(scores["lang"] == "fr", 0.4, 0.8)
+    scores.to_csv(tmp_path / "scores.csv", index=False)
     return tmp_path
 
 
-def run(folder: Path, *arguments: Any, log: str = "log.csv") -> Any:
-    usual = ["--payoffs", folder / "payoffs.csv", "--out", folder / "out"]
-    return CliRunner().invoke(_app(), ["gate", *map(str, [folder / log, *usual, *arguments])])
+def run(folder: Path, log: str, new: str, current: str, *options: Any) -> Any:
+    both = ["--new", new, "--current", current, "--out", folder / "out"]
+    return CliRunner().invoke(_app(), ["gate", *map(str, [folder / log, *both, *options])], env={"COLUMNS": "1000"})
 
 
-def test_promote_keep_and_not_enough_yet(folder: Path) -> None:
-    asked = {}
-    for code, model, against, alpha in (
+@pytest.mark.parametrize("log", ["log.csv", "scores.csv"])
+def test_promote_keep_and_not_enough_yet(folder: Path, log: str) -> None:
+    payoffs = ("--payoffs", folder / "payoffs.csv") if log == "log.csv" else ("--range", 0, 1)
+    for code, new, current, alpha in (
         (0, "sharp", "blunt", 0.05),
         (1, "blunt", "sharp", 0.05),
         (2, "sharp", "blunt", 1e-200),
     ):
-        done = run(folder, "--model", model, "--against", against, "--alpha", alpha)
+        done = run(folder, log, new, current, "--alpha", alpha, *payoffs)
         assert done.exit_code == code, done.output
-        about = json.loads((folder / "out" / "gate.json").read_text())
-        problem = lr.problems.payoffs_in(folder / "payoffs.csv")
-        found = lr.audit.gate(folder / "log.csv", problem, model=model, against=against, alpha=alpha)
-        assert about == json.loads(found.to_json())
+        if log == "log.csv":
+            problem = lr.problems.payoffs_in(folder / "payoffs.csv")
+            found: Any = gate_forecasts(folder / log, problem, new, current, alpha=alpha)
+        else:
+            found = gate_scores(folder / log, new, current, alpha=alpha)
+        assert json.loads((folder / "out" / "gate.json").read_text()) == json.loads(found.to_json())
         assert str(found) in done.output
-        asked[code] = found
-    assert [found.verdict for found in asked.values()] == ["promote", "keep", "not enough yet"]
-    assert asked[0].e_better == asked[1].e_worse
-    assert str(asked[0]).startswith(f"Promote sharp: it earned {asked[0].difference:,.6g} more than blunt in 200 days")
-    assert str(asked[1]).startswith(f"Keep sharp: blunt earned {asked[0].difference:,.6g} less than sharp")
-    assert f"about {asked[2].more_steps:,} days more" in str(asked[2])
+
+
+def test_of_slices_the_worst_counts(folder: Path) -> None:
+    scores = pd.read_csv(folder / "scores.csv").query("lang != 'fr'")  # in fr they are alike
+    tall = [scores[["id", "lang"]].assign(who=who, **{"pass": scores[who]}) for who in ("sharp", "blunt")]
+    pd.concat(tall).to_json(folder / "tall.jsonl", orient="records", lines=True)
+    own = ("--candidate", "who", "--item", "id", "--score", "pass")
+    for code, log, new, current, options, words in (
+        (2, "scores.csv", "sharp", "blunt", (), "Not enough yet about sharp. Of 3 parts: 2 promote, 1 not enough yet."),
+        (1, "scores.csv", "blunt", "sharp", (), "Keep sharp. Of 3 parts: 2 keep, 1 not enough yet."),
+        (0, "tall.jsonl", "sharp", "blunt", own, "Promote sharp. Of 2 parts: 2 promote."),
+    ):
+        done = run(folder, log, new, current, "--by", "lang", *options)
+        assert (done.exit_code, words in done.output) == (code, True), done.output
 
 
 def test_nothing_else_ends_with_a_verdict(folder: Path) -> None:
-    both = ["--model", "sharp", "--against", "blunt"]
-    before = run(folder, *both)
-    assert before.exit_code == 0
+    payoffs = ("--payoffs", folder / "payoffs.csv")
+    assert run(folder, "log.csv", "sharp", "blunt", *payoffs).exit_code == 0
     written = (folder / "out" / "gate.json").read_bytes()
     (folder / "bad.csv").write_text((folder / "log.csv").read_text().replace("2025-01-03", "2025-01-02"))
-    for code, log, arguments, words in (
-        (4, "bad.csv", both, "bad.csv, row 3: a time is there twice, also in row 2"),
-        (4, "log.csv", ["--model", "other", "--against", "blunt"], "one column of probabilities per state for other"),
-        (3, "log.csv", [*both, "--alpha", "2"], "alpha must lie strictly between 0 and 1"),
-        (3, "log.csv", [*both, "--lag", "0"], "lag"),
-        (3, "log.csv", [*both, "--nonsense"], "No such option"),
-        (3, "log.csv", ["--model", "sharp"], "Missing option"),
-        (3, "nowhere.csv", both, "is not there"),
-        (3, "log.csv", [*both, "--out", folder / "log.csv"], "cannot be made a folder"),
+    (folder / "high.csv").write_text((folder / "scores.csv").read_text().replace("True", "7", 1))
+    for code, log, new, options, words in (
+        (4, "bad.csv", "sharp", payoffs, "bad.csv, row 3"),
+        (4, "high.csv", "sharp", (), "must be from 0 to 1"),
+        (3, "log.csv", "other", payoffs, "columns of the forecasts of other"),
+        (3, "log.csv", "sharp", (*payoffs, "--alpha", 2), "alpha must lie strictly between 0 and 1"),
+        (3, "log.csv", "sharp", (*payoffs, "--lag", 0), "lag"),
+        (3, "log.csv", "sharp", (*payoffs, "--by", "ds"), "--by goes without --payoffs"),
+        (3, "scores.csv", "sharp", ("--stream", "id"), "--stream goes with --payoffs"),
+        (3, "scores.csv", "sharp", ("--nonsense",), "No such option"),
+        (3, "scores.csv", "sharp", ("--range", 1), "requires 2 arguments"),
+        (3, "nowhere.csv", "sharp", (), "nowhere.csv"),
+        (3, "scores.csv", "sharp", ("--out", folder / "scores.csv"), "cannot be made a folder"),
     ):
-        done = run(folder, *arguments, log=log)
+        done = run(folder, log, new, "blunt", *options)
         assert done.exit_code == code, done.output
         assert words in re.sub(r"[\s│]+", " ", done.output)
     assert (folder / "out" / "gate.json").read_bytes() == written
@@ -84,51 +105,78 @@ def test_nothing_else_ends_with_a_verdict(folder: Path) -> None:
 
 
 def test_a_fault_of_ours_is_no_verdict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for error in (RuntimeError("a fault"), ModuleNotFoundError("no pyarrow", name="pyarrow"), MemoryError()):
+    for error in (RuntimeError("a fault"), ModuleNotFoundError("no polars", name="polars"), MemoryError()):
 
         def fails(*_: Any, error: Exception = error, **__: Any) -> None:
             raise error
 
-        monkeypatch.setattr("lowregret.audit.gating.gate", fails)
-        assert run(folder, "--model", "sharp", "--against", "blunt").exit_code == 3
-
-
-def test_the_recipe_of_the_docs_runs(folder: Path) -> None:
-    """The shell script of docs/how-to/gate.md, with a registry that only says what it was told."""
-    page = (ROOT / "docs" / "how-to" / "gate.md").read_text()
-    (script,) = re.findall(r"^```bash\n(#!/bin/sh\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (folder / "gate.sh").write_text(script)
-    tools = folder / "bin"
-    tools.mkdir()
-    (tools / "registry").write_text('#!/bin/sh\necho "registry $@"\n')
-    (tools / "lowregret").write_text(f'#!/bin/sh\nexec {sys.executable} -m lowregret "$@"\n')
-    for tool in tools.iterdir():
-        tool.chmod(0o755)
-    for new, current, says, code in (
-        ("sharp", "blunt", "registry promote sharp", 0),
-        ("blunt", "sharp", "registry archive blunt", 0),
-        ("sharp", "other", "nothing was decided", 1),
-    ):
-        done = subprocess.run(
-            ["sh", "-e", "gate.sh", new, current],
-            cwd=folder,
-            env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert says in done.stdout + done.stderr, done
-        assert done.returncode == code
+        monkeypatch.setattr("lowregret.audits.gate_logs.gate_scores", fails)
+        assert run(folder, "scores.csv", "sharp", "blunt").exit_code == 3
 
 
 def test_without_the_command_lines_packages_nothing_is_decided(folder: Path) -> None:
     (folder / "typer.py").write_text("raise ModuleNotFoundError('gone', name='typer')")
+    paths = os.environ | {"PYTHONPATH": f"{folder}:{ROOT / 'src'}"}
     for command, code in (("gate", 3), ("audit", 1)):
         done = subprocess.run(
-            [sys.executable, "-m", "lowregret", command],
-            env=os.environ | {"PYTHONPATH": f"{folder}:{ROOT / 'src'}"},
-            capture_output=True,
-            text=True,
-            check=False,
+            [sys.executable, "-c", RUN, command], env=paths, capture_output=True, text=True, check=False
         )
         assert (done.returncode, "pip install 'lowregret[cli]'" in done.stderr) == (code, True), done
+
+
+# The page
+
+
+def test_the_scripts_of_the_page_run(folder: Path) -> None:
+    """That beside a registry, which only prints what it is called with, and that of continuous integration."""
+    tools = folder / "bin"
+    tools.mkdir()
+    (tools / "registry").write_text('#!/bin/sh\necho "registry $@"\n')
+    (tools / "lowregret").write_text(f'#!/bin/sh\nexec {sys.executable} -c "{RUN}" "$@"\n')
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    scores = (folder / "scores.csv").read_text()
+    (folder / "results.csv").write_text(scores.replace("blunt", "production"))
+    (beside,) = re.findall(r"^```bash\n(#!/bin/sh\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    (job,) = re.findall(r"^```yaml\n- run: \|\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    for script, new, current, words, code in (
+        (beside, "sharp", "production", "registry promote sharp", 0),
+        (beside, "sharp", "other", "nothing was decided", 1),
+        (job, "sharp", "production", "promote=yes", 0),
+        (job, "id", "production", "refused", 1),
+    ):
+        (folder / "gate.sh").write_text(textwrap.dedent(script))
+        done = subprocess.run(
+            ["sh", "-e", "gate.sh", new, current], cwd=folder, capture_output=True, text=True, check=False,
+            env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "PROMPT": new, "GITHUB_OUTPUT": "/dev/stdout"},
+        )  # fmt: skip
+        assert words in re.sub(r"[\s│]+", " ", done.stdout + done.stderr), done
+        assert done.returncode == code
+
+
+def test_the_snippets_of_the_page_read_what_evaluations_write(folder: Path) -> None:
+    """Small files with the fields of lm-evaluation-harness, and the columns of a frame of inspect_ai."""
+    (block,) = (
+        block for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "lm_eval_scores" in block
+    )
+    made: dict[str, Any] = {}
+    exec(block, made)
+    scores, about = (
+        [],
+        {"doc": {"question": "?"}, "target": "4", "resps": [["4"]], "filtered_resps": ["4"], "doc_hash": "0f"},
+    )
+    for right in ([1, 1, 0, 1], [0, 1, 0]):
+        each = [(i, *own) for i, one in enumerate(right) for own in (("strict-match", one), ("flexible-extract", 1))]
+        lines = [json.dumps({"doc_id": i, **about, "filter": name, "exact_match": float(one)}) for i, name, one in each]
+        (folder / "samples.jsonl").write_text("\n".join(lines) + "\n")
+        scores.append(made["lm_eval_scores"](folder / "samples.jsonl", "exact_match", "strict-match"))
+    both = made["on_the_same_items"](*scores)
+    assert both.sort_index().to_dict("list") == {"new": [1, 1, 0], "current": [0, 1, 0]}
+    (folder / "plain.jsonl").write_text('{"doc_id": 7, "acc": 0.5}\n')
+    assert made["lm_eval_scores"](folder / "plain.jsonl", "acc").to_dict() == {7: 0.5}
+    samples = pd.DataFrame({
+        "sample_id": list("zyxwv"), "id": ["q1", "q1", "q2", "q3", "q4"], "epoch": [1, 2, 1, 1, 1],
+        "score_match": ["C", "I", "P", None, "N"], "score_model": [0.5, 1.0, 0.25, np.nan, 0.0],
+    })  # fmt: skip
+    assert made["inspect_scores"](samples, "match").to_dict() == {"q1": 0.5, "q2": 0.5, "q3": 0.0, "q4": 0.0}
+    assert made["inspect_scores"](samples, "model").to_dict() == {"q1": 0.75, "q2": 0.25, "q3": 0.0, "q4": 0.0}

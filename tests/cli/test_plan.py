@@ -36,19 +36,21 @@ def numbers(text: str) -> list[float]:
 
 
 def test_it_says_what_the_delays_are(payoffs: Path) -> None:
-    done = run(payoffs, "--law", "up=.65, down=.35", "--truth", ".6,.4", "--horizon", 400, "--runs", 100, "--seed", 4)
+    done = run(
+        payoffs, "--forecast", "up=.65, down=.35", "--truth", ".6,.4", "--horizon", 400, "--runs", 100, "--seed", 4
+    )
     assert done.exit_code == 0, done.output
     problem = lr.problems.payoffs_in(payoffs)
     guard = lr.Guard(problem, test=lr.ExactTest(0.05, 400))
     found = delay(guard, law=[0.35, 0.65], truth=[0.6, 0.4], runs=100, seed=4)
     says = done.output.splitlines()
-    assert says[0] == "The model says down 0.35, up 0.65, so it plays long, for 30 a step."
-    assert "From step 201 of 400 on it is broken: down 0.6, up 0.4 is true. Then long earns -20 a step" in says[1]
-    assert says[2] == "and short 20 a step: every step loses 40."
+    assert says[0] == "The model's forecast is down 0.35, up 0.65, so it plays long, for 30 per step."
+    assert "From step 201 of 400 on it is broken: down 0.6, up 0.4 is true. Then long earns -20 per step" in says[1]
+    assert says[2] == "and short 20 per step: every step loses 40."
     assert numbers(says[5]) == [found.median, 40 * found.median]
     assert numbers(says[6])[:2] == [found.ninetieth, 40 * found.ninetieth]
-    assert f"at most {found.certificate:.4g} a step" in done.output
-    assert f"more than {found.least_edge:.4g} a step" in done.output
+    assert f"at most {found.certificate:.4g} per step" in done.output
+    assert f"more than {found.least_edge:.4g} per step" in done.output
     assert found.certificate == pytest.approx(guard.certificate.regret_bound_in_payoffs)
     assert "too small an edge" not in done.output
 
@@ -64,7 +66,7 @@ def test_an_edge_that_is_too_small_is_said_to_be(payoffs: Path) -> None:
 
 
 def test_a_break_that_costs_nothing_is_said_to_be(payoffs: Path) -> None:
-    done = run(payoffs, "--law", ".1,.9", "--truth", ".4,.6", "--horizon", 100, "--runs", 5)
+    done = run(payoffs, "--forecast", ".1,.9", "--truth", ".4,.6", "--horizon", 100, "--runs", 5)
     assert done.exit_code == 0, done.output
     assert "Nothing is lost by such a break" in done.output
 
@@ -72,12 +74,14 @@ def test_a_break_that_costs_nothing_is_said_to_be(payoffs: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "delay needs an edge, or a law and a truth"),
-        (["--law", ".5,.5"], "delay needs an edge, or a law and a truth"),
+        ([], "plan needs --forecast and --truth, or --edge"),
+        (["--forecast", ".5,.5"], "plan needs --forecast and --truth, or --edge"),
+        (["--forecast", ".5,.5", "--truth", ".5,.5", "--edge", "20"], "plan needs --forecast and --truth, or --edge"),
         (["--edge", "500"], "edge must be one that two actions"),
-        (["--law", "up=.5,sideways=.5", "--truth", ".5,.5"], "must name each of the states down, up once"),
-        (["--law", "up=.5,x", "--truth", ".5,.5"], "must be STATE=CHANCE each"),
-        (["--law", ".5,.6", "--truth", ".5,.5"], "law"),
+        (["--forecast", "up=.5,sideways=.5", "--truth", ".5,.5"], "must name each of the states down, up once"),
+        (["--forecast", "up=.5,x", "--truth", ".5,.5"], "must be STATE=CHANCE each"),
+        (["--forecast", "down=.2,up=.5,up=.3", "--truth", ".5,.5"], "must name each of the states down, up once"),
+        (["--forecast", ".5,.6", "--truth", ".5,.5"], "must sum to one"),
         (["--edge", "20", "--delta", "2"], "delta"),
         (["--edge", "20", "--since", "2000"], "since"),
     ],

@@ -275,7 +275,7 @@ def recorded(name: str, folder: Path) -> bool:
 
 
 def audited(folder: Path, lag: int) -> dict[str, Any]:
-    found = lr.audit.audit_log(folder / "log.csv", payoffs_in(folder / "stakes.csv"), lag=lag, jobs=1)
-    said, (one,) = json.loads(found.to_json()), found.streams
-    about = {"steps": one.steps, "alarm": one.switched_at, "returns": one.returns, "left": one.left}
+    found = lr.audit(folder / "log.csv", payoffs_in(folder / "stakes.csv"), lag=lag)
+    one, said = found.streams.row(0, named=True), json.loads(found.to_json())
+    about = {"steps": one["steps"], "alarm": one["alarm"], "returns": one["returns"], "left": one["dropped"]}
     return {**about, "totals": said["totals"], "promised": [said["regret_bound"]]}

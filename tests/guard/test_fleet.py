@@ -81,7 +81,7 @@ def test_a_step_that_was_only_advised_is_forgotten() -> None:
         assert guard.advise(np.tile(WRONG, (*guard.shape, 1))).step == old + 1
         guard.observe(np.zeros(guard.shape, dtype=int), step=old)  # its label is ignored, and not taken for the next
         assert guard.waiting == [old + 1]
-        assert all(isinstance(event, lr.OutcomeIgnored) for event in guard.events[-guard.shape[0] :])
+        assert all(isinstance(event, lr.guard.OutcomeIgnored) for event in guard.events[-guard.shape[0] :])
     assert guard.steps.tolist() == [0, 0, 0]
 
 

@@ -64,14 +64,14 @@ def test_a_label_that_is_missing_stops_nothing(kind: str) -> None:
             one.advise(**of_stream(said, 0), step=t)
             if t not in (5, 16) and t >= lag:
                 one.observe(outcome[0], step=t - lag + 1)
-    gone = [event for event in guard.events if isinstance(event, lr.OutcomeGivenUp)]
+    gone = [event for event in guard.events if isinstance(event, lr.guard.OutcomeGivenUp)]
     assert [(event.stream, event.step, event.known) for event in gone] == [(None, t - lag, t) for t in (6, 17)]
     assert guard._state.rows_NxW.tobytes() == other._state.rows_NxW.tobytes()
     assert guard.steps == 25 - lag
     before = guard._state
     guard.observe(outcome[0], step=6 - lag)  # given up
     guard.observe(outcome[0], step=3)  # seen
-    assert guard.events[-2:] == [lr.OutcomeIgnored(None, 6 - lag, 24), lr.OutcomeIgnored(None, 3, 24)]
+    assert guard.events[-2:] == [lr.guard.OutcomeIgnored(None, 6 - lag, 24), lr.guard.OutcomeIgnored(None, 3, 24)]
     assert guard._state.rows_NxW is before.rows_NxW
     assert guard._state.changes == before.changes + 2
 
@@ -130,7 +130,7 @@ def test_a_restart_while_steps_wait() -> None:
     guard.restart()
     assert guard.waiting == []
     guard.observe(1, step=21)
-    assert guard.events[-1] == lr.OutcomeIgnored(None, -1, 0, 2)
+    assert guard.events[-1] == lr.guard.OutcomeIgnored(None, -1, 0, 2)
     assert "episode 2, a step before it: an outcome came that no longer counts" in str(guard.events[-1])
     for one in (guard, fresh):
         wrong_for(one, 20)

@@ -177,7 +177,7 @@ def test_two_workers_cannot_undo_each_others_steps(tmp_path: Path) -> None:
     yours.observe(1, step=1)  # ignored with an event: a change, too
     yours.save(path)
     mine.load(path)
-    assert isinstance(mine.events[-1], lr.OutcomeIgnored)
+    assert isinstance(mine.events[-1], lr.guard.OutcomeIgnored)
 
 
 def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:

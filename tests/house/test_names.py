@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret.adapters.river_models import GuardDriftDetector, GuardedRiverClassifier
-from lowregret.audit import audit_log
 from lowregret.cli.app import _app
 from lowregret.problems import Names, Positions, payoffs_in
 
@@ -105,13 +104,13 @@ def by_guard(states: tuple[str, str], value: Any, wrap: Any = lambda value: valu
 
 def by_backtest(states: tuple[str, str], *recording: Any, **more: Any) -> int:
     found = lr.backtest(problem_of(states), *recording, **more)
-    (place,) = {state for stream in found.recording.states for state in stream.tolist()}
+    (place,) = set(found.recording.outcomes_R.tolist())
     assert found.earned["best fixed action"] == pytest.approx(PAYOFFS[:, place].max())
     return place
 
 
 def by_audit(states: tuple[str, str], path: Path, columns: Any) -> int:
-    earned = audit_log(path, problem_of(states), columns=columns, jobs=1).earned["best fixed action"]
+    earned = lr.audit(path, problem_of(states), columns=columns or {}).earned["best fixed action"]
     return _paying(earned)
 
 
@@ -309,7 +308,7 @@ def test_positions_say_what_they_are() -> None:
     with pytest.raises(ValueError, match=r"got 1: states that have names are given by name.*position of 'event'"):
         fleet.observe(torch.tensor([1, 0]))
     fleet.observe(Positions(torch.tensor([1, 0])))
-    with pytest.raises(ValueError, match=r"outcomes at step \d"):
+    with pytest.raises(ValueError, match=r"outcomes must lie in 0\.\.1.* at index \(2,\)"):
         lr.backtest(rain, LAWS, Positions([0, 1, 2, 0]))
 
 
@@ -328,8 +327,8 @@ def test_columns_by_state_are_matched_likewise() -> None:
     rain = lr.DecisionProblem(PAYOFFS / 3, states=["true", "false"])
     found = [lr.backtest(rain, table, columns={"probs": probs}) for probs in ({True: "rain"}, {"false": "sun"})]
     for one in found:
-        assert one.recording.states[0].tolist() == [0, 1]
-        np.testing.assert_allclose(one.recording.forecasts[0], [[0.8, 0.2], [0.7, 0.3]])
+        assert one.recording.outcomes_R.tolist() == [0, 1]
+        np.testing.assert_allclose(one.recording.forecasts, [[0.8, 0.2], [0.7, 0.3]])
 
 
 # Payoffs out of a file
@@ -387,10 +386,9 @@ def test_an_audit_lists_actions_and_states(tmp_path: Path) -> None:
     done = CliRunner().invoke(_app(), ["audit", *map(str, arguments)])
     lines = ["              0    1", "wait          0  -40", "protect<b>  -10  -10"]
     assert "\n".join(lines) in done.output
-    found = json.loads((tmp_path / "out" / "audit.json").read_text())
-    assert (found["actions"], found["states"]) == (["wait", "protect<b>"], ["0", "1"])
     page = (tmp_path / "out" / "audit.html").read_text()
-    assert '"actions":["wait","protect\\u003cb\\u003e"],"states":["0","1"]' in page
+    assert "protect&lt;b&gt;" in page
+    assert "<b>" not in page
 
 
 # Dictionaries
@@ -411,22 +409,20 @@ def test_a_filtered_frame_of_categories_is_audited(times: int, tmp_path: Path) -
         pq.write_table(
             pa.Table.from_pandas(data, preserve_index=False), tmp_path / f"{name}.parquet", row_group_size=50
         )
-    asked = audit_log(tmp_path / "plain.parquet", lr.matching(), jobs=1)
-    found = audit_log(tmp_path / "kept.parquet", lr.matching(), jobs=1)
-    assert [one.stream for one in found.streams] == sorted(names[1::4])
-    assert found.streams == asked.streams
-    assert found.about["streams"] == len(names[1::4])
+    asked = lr.audit(tmp_path / "plain.parquet", lr.matching())
+    found = lr.audit(tmp_path / "kept.parquet", lr.matching())
+    assert found.streams["stream"].to_list() == sorted(names[1::4])
+    assert found.streams.equals(asked.streams)
     assert lr.backtest(lr.matching(), kept).streams == lr.backtest(lr.matching(), plain).streams
 
 
-@pytest.mark.parametrize("column", ["stream", "state", "step"])
+@pytest.mark.parametrize("column", ["stream", "step"])
 def test_a_null_in_a_dictionary_is_missing(column: str) -> None:
-    kinds = {"stream": ["a", None], "state": ["0", None], "step": [1, None]}
+    kinds = {"stream": ["a", None], "step": [1, None]}
     listed = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1]), pa.array(kinds[column]))
     data = {"stream": ["a", "a", "b"], "step": [0, 1, 2], "state": ["0"] * 3, "p_0": [0.5] * 3, "p_1": [0.5] * 3}
     table = pa.table(data | {column: listed})
-    says = rf"row 3: the {column} \({column}\) is missing"
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=rf"row 3: the {column} \({column}\)"):
         lr.backtest(lr.matching(), table)  # Parquet has no such dictionaries
 
 
@@ -438,8 +434,8 @@ def test_a_value_that_a_dictionary_has_twice_is_one_stream() -> None:
 
 def test_contexts_true_and_one_are_two() -> None:
     found = lr.backtest(lr.matching(), LAWS, [0, 1, 0, 1], contexts=[True, 1, True, 1.0])
-    assert [(type(label), label) for label in found.recording.tells.contexts] == [(bool, True), (int, 1)]
-    assert found.recording.told[0].context.tolist() == [0, 1, 0, 1]
+    assert [(type(label), label) for label in found.recording.contexts] == [(bool, True), (int, 1)]
+    assert found.recording.side.context.tolist() == [0, 1, 0, 1]
     # An action of its own for each of the two is right at every step.
     assert found.earned["best comparator"] == pytest.approx(1.0)
 
@@ -512,15 +508,12 @@ def test_bytes_of_a_guard_with_other_names_are_refused() -> None:
         lr.Guard(other).loads(guard.dumps())
 
 
-@pytest.mark.parametrize(("column", "order"), [("Date", "Date"), ("DS", "DS"), ("day", None), ("sale date", None)])
-def test_columns_of_times_by_other_names(column: str, order: str | None) -> None:
-    """In other letters they are taken; what may be one and was not is told of."""
+@pytest.mark.parametrize("column", ["Date", "DS", "day", "sale date"])
+def test_columns_of_times_by_any_name_are_the_order(column: str) -> None:
     rows = {column: ["2024-01-02", "2024-01-01"], "sun": [0.5, 0.5], "rain": [0.3, 0.3], "fog": [0.2, 0.2]}
-    frame = pd.DataFrame({**rows, "actual": ["rain", "sun"]})
-    found = lr.backtest(_weather(), frame)
-    assert found.recording.source.about["order"] == order
-    assert [_weather().states[s] for s in found.recording.states[0]] == (["sun", "rain"] if order else ["rain", "sun"])
-    assert any(f"--order {column}" in note for note in found.recording.notes) == (order is None)
+    found = lr.backtest(_weather(), pd.DataFrame({**rows, "actual": ["rain", "sun"]}))
+    assert [_weather().states[s] for s in found.recording.outcomes_R] == ["sun", "rain"]
+    assert any(column in note for note in found.warnings) == (column in ("day", "sale date"))
 
 
 def test_actions_that_are_numbers_are_positions_in_any_array() -> None:
@@ -566,15 +559,7 @@ def test_an_empty_name_of_a_stream_is_missing(tmp_path: Path) -> None:
     )
     problem = lr.DecisionProblem.from_payoffs(PAYOFFS, states=["act", "rest"])
     with pytest.raises(ValueError, match=r"row 1: the stream \(stream\) is missing"):
-        audit_log(tmp_path / "log.csv", problem, jobs=1)
-
-
-def test_two_columns_that_may_be_the_order_are_told_of() -> None:
-    rows = {"date": ["2024-01-01", "2024-01-02"], "time": [2, 1], "state": ["sun", "rain"]}
-    frame = pd.DataFrame({**rows, "sun": [0.5, 0.5], "rain": [0.3, 0.3], "fog": [0.2, 0.2]})
-    found = lr.backtest(_weather(), frame)
-    assert any("rows are put in the order of time, and date may have" in note for note in found.recording.notes)
-    assert not lr.backtest(_weather(), frame, columns={"order": "date"}).recording.notes
+        lr.audit(tmp_path / "log.csv", problem)
 
 
 def test_a_frame_of_payoffs_is_put_into_the_order_asked_for() -> None:

@@ -132,6 +132,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Comparison.switched_by": {"predictor": "robust", "source": "sticky"},
     "DecisionProblem.in_payoffs": {"utility": 0.5},
     "Backtest.plot": {"stream": 0},
+    "gate": {"new": [1, 0, 1, 1], "current": [0, 0, 1, 0], "low": 0, "high": 1, "alpha": 0.05, "lag": 1},
     "Backtest.regret": {"player": "guard"},
     "backtest": {
         "guard": COIN, "forecasts": [[0.2, 0.8]] * 8, "outcomes": [0, 1, 1, 0, 1, 0, 0, 1], "names": None,
@@ -219,7 +220,7 @@ class Entry(NamedTuple):
 
 IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "arrays": "",
-    "audit": "Backtest",
+    "audits": "Backtest",
     "comparison": "Comparison",
     "forecasts": "",
     "engine": "",
@@ -245,7 +246,7 @@ def found() -> Iterator[tuple[str, Any]]:
     """Every public function and class, under the shortest name: the hall and the rooms."""
     seen = set()
     named = {name: getattr(getattr(lr, room), name) for room, names in IN_ROOMS.items() for name in names.split()}
-    named |= {name: getattr(lr, name) for name in lr.__all__ if name not in lr._ADAPTERS}
+    named |= {name: getattr(lr, name) for name in lr.__all__ if name not in lr._LAZY}
     for name, thing in sorted(named.items()):
         if name in IN_ROOMS:
             continue

@@ -1,4 +1,4 @@
-"""The command line: ``lowregret plan | audit | gate``"""
+"""The command line: ``lowregret audit | gate | plan | example | init``"""
 
 from .app import main
 

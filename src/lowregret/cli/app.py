@@ -1,4 +1,4 @@
-"""The command line: ``plan`` (extra: ``cli``), audits (their own)."""
+"""The command line: ``plan`` and ``example`` (extra: ``cli``), ``audit``, ``gate`` and ``init`` (extra: ``audit``)."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,9 @@ def _app() -> "typer.Typer":
 
     from .. import __version__
     from .auditing import audit
+    from .example import example
     from .gating import GateCommand, gate
+    from .init import init
     from .planning import plan
 
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
@@ -42,9 +44,11 @@ def _app() -> "typer.Typer":
     ) -> None:
         pass
 
-    app.command()(plan)
     app.command()(audit)
     app.command(cls=GateCommand)(gate)
+    app.command()(plan)
+    app.command()(example)
+    app.command()(init)
     return app
 
 

@@ -1,8 +1,11 @@
-"""``lowregret audit``: a log of predictions and states in, the answer out (extra: ``audit``)."""
+"""``lowregret audit``: a log of forecasts and outcomes in, the answer out (extra: ``audit``)."""
 
 import contextlib
+import io
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,23 +15,20 @@ from .. import files
 from .options import PAYOFFS, folder_for, refusals
 
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
-_EVERY = 1 << 18  # rows between two looks at the progress bar
-_HEDGE = (
-    "Hedge weighs actions by what they have earned, without the model; fallback is what the guard plays after a switch."
+WRITTEN = ("audit.html", "audit.json", "streams.parquet")
+_LONG = 10.0  # seconds of work, after which a line says what is being done
+_LOG = "Files (.csv, .csv.gz, .tsv, .parquet, .feather, .ndjson), a folder of one kind, or a glob in quotes."
+_PAYOFFS = PAYOFFS + " For outcomes that are numbers, .toml with kind or knots."
+_CONFIG = (
+    "A .toml file of settings, as `lowregret init LOG` writes it: all that these options are, and contexts, "
+    "references, changing payoffs, scale, horizon, currency, cluster. Options given here win."
 )
-_STREAM = (
-    "The column of streams; by default stream, unique_id or the like, if its values repeat. "
-    "none: all rows are one stream."
+_STREAM = "The column of streams: stream, unique_id. none: all rows are one stream."
+_PROBS = (
+    "Columns of probabilities: STATE=COLUMN each, with commas (of two states one is enough), or columns alone in the "
+    "order of the states, or one that holds lists. By default p_STATE, or probs."
 )
-_LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind."
-_QUERY = (
-    "SQL in place of LOG, run by DuckDB, which can also read files by name: SELECT * FROM 'log.parquet'. Extra: duckdb."
-)
-_LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
-_FDR = "The largest share of the streams named (by e-BH) that may be named wrongly, on average."
-_PAYOFFS = PAYOFFS + " With quantiles of a number, .toml with kind or knots."
-_REFERENCE = "What to compare with: NAME=COLUMNS of probabilities, as for --probs. May be given several times."
-_ROLES = ("stream", "order", "state", "every", "context", "scale", "model", "median", "known_at")  # one column each
+_LAG = "After how many steps an outcome is known; by default before the next."
 _NO_PAYOFFS = """--payoffs is missing: a file with one row per action and one column per state:
 
 euros,dry,wet
@@ -37,130 +37,87 @@ shut,0,0"""
 
 
 def audit(
-    ctx: typer.Context,
-    log: Annotated[list[Path] | None, typer.Argument(help=_LOG, show_default=False)] = None,
+    log: Annotated[list[str] | None, typer.Argument(help=_LOG, show_default=False)] = None,
     payoffs: Annotated[Path | None, typer.Option(help=_PAYOFFS)] = None,
-    config: Annotated[Path | None, typer.Option(help="A .toml file of settings; options given here win.")] = None,
-    init: Annotated[
-        bool, typer.Option("--init", help="Look at LOG, and write audit.toml and payoffs to fill in beside it.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
-    delta: Annotated[float, typer.Option(help="Chance that a stream whose model is right ever switches.")] = 0.05,
-    temperature: Annotated[
-        float, typer.Option(help="Of the response to probabilities: 0 takes the best action; above 0 it is random.")
-    ] = 0.0,
-    family_delta: Annotated[
-        bool, typer.Option("--family-delta", help="Divide delta by the number of streams.")
-    ] = False,
-    fdr: Annotated[float, typer.Option(help=_FDR)] = 0.1,
-    horizon: Annotated[
-        int | None, typer.Option(min=1, help="Steps of a stream; by default those of the longest.")
+    config: Annotated[Path | None, typer.Option(help=_CONFIG)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help=f"Folder for {', '.join(WRITTEN)}.", show_default="results/audit")
     ] = None,
-    tolerance: Annotated[
-        float,
-        typer.Option(help="How far probabilities may be from summing to one, 0.1 at most; they are then renormalised."),
-    ] = 1e-6,
     stream: Annotated[str | None, typer.Option(help=_STREAM)] = None,
     order: Annotated[str | None, typer.Option(help="The column of steps or times: step, ds, time.")] = None,
-    state: Annotated[str | None, typer.Option(help="The column of states: state, y.")] = None,
-    probs: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns of probabilities: STATE=COLUMN each, with commas (of two states one is enough); or columns "
-            "alone in the order of the states in --payoffs; or one that holds lists. By default p_STATE, or probs."
-        ),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(help="Refuse times that are not this far apart: 1h, 1d, 1b, 1mo.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(help="The column of contexts: compare with one action for each.")
-    ] = None,
-    reference: Annotated[list[str] | None, typer.Option(help=_REFERENCE)] = None,
-    payoff_columns: Annotated[
-        str | None,
-        typer.Option(help="Columns of payoffs that change, action by action, with commas; or one that holds lists."),
-    ] = None,
-    scale: Annotated[str | None, typer.Option(help="The column that says how much of the payoffs counts.")] = None,
+    state: Annotated[str | None, typer.Option(help="The column of outcomes: y, outcome, state.")] = None,
+    probs: Annotated[str | None, typer.Option(help=_PROBS)] = None,
     quantiles: Annotated[
         str | None, typer.Option(help="Columns of quantiles of a number: LEVEL=COLUMN each, with commas.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Which model's quantiles, where there are several.")] = None,
-    median: Annotated[str | None, typer.Option(help="The column of medians, where its name does not say so.")] = None,
     lag: Annotated[int | None, typer.Option(min=1, help=_LAG)] = None,
     known_at: Annotated[str | None, typer.Option(help="The column that says when each outcome was known.")] = None,
-    currency: Annotated[str | None, typer.Option(help="Of the payoffs; by default the corner of their table.")] = None,
-    test: Annotated[bool, typer.Option(help="Without a test the mixture is played from the first step on.")] = True,
-    events: Annotated[
-        bool | None,
-        typer.Option(help="Say since when models were wrong, and returns; by default up to a million rows."),
+    delta: Annotated[
+        float | None, typer.Option(help="Chance of an alarm in a stream whose model is right.", show_default="0.05")
     ] = None,
-    fallback: Annotated[
-        bool | None, typer.Option(help="Play the fallback alone too; by default up to a million rows.")
+    fdr: Annotated[
+        float | None,
+        typer.Option(help="Largest share of the streams named that may be named wrongly.", show_default="0.1"),
     ] = None,
-    query: Annotated[str | None, typer.Option(help=_QUERY)] = None,
-    database: Annotated[Path | None, typer.Option(help="A file of DuckDB or SQLite for --query.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray (extra: ray).")] = "local",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
+    tolerance: Annotated[
+        float | None, typer.Option(help="How far probabilities may be from summing to one.", show_default="1e-06")
+    ] = None,
 ) -> None:
     """Was acting on this model safe? What every stream of a log would have earned, guarded and not.
 
-    Exit codes: 0 no stream switched, 3 at least one did, 4 the log is refused, 1 an error, 2 bad options.
+    Exit codes: 0 no alarm, 3 an alarm in at least one stream, 4 the log is refused, 1 an error, 2 wrong options.
     """
-    with refusals():
-        from ..audit import auditing
-        from ..audit.cells import printable
-        from ..audit.page import page, plotly_js
-        from ..audit.settings import TAKEN, AuditFile, settings_in
-        from ..audit.tables import asked
+    with refusals(), refused():
+        from ..audits import audit as audited
+        from ..audits.page import page
+        from ..audits.reading import log_of
+        from ..audits.settings import AuditFile, settings_in
         from ..problems import currency_in, stakes_in
 
-        log = log or []
-        if init:
-            with _refused():
-                _propose(log)
-            return
-        said = AuditFile() if config is None else settings_in(config)
-        log = log or [path for path in (said.log,) if path is not None and query is None]
-        payoffs = payoffs or said.payoffs
-        given = {name: value for name, value in ctx.params.items() if _typed(ctx, name)}
-        out = out if "out" in given else said.out or out
-        if (query is not None and log) or (query is None and database is not None):
-            raise ValueError("--query stands in place of LOG, and --database says what it asks: give LOG or --query")
-        sources = len(log) + (query is not None)
-        written = ["audit.json", "audit.html"]
-        plotly_js()  # before the work rather than after it
-        if payoffs is None and sources == 1:
+        file = AuditFile() if config is None else settings_in(config)
+        paths = [Path(one) for one in log or file.log]
+        payoffs, out = payoffs or file.payoffs, out or file.out or Path("results/audit")
+        if not paths:
+            raise ValueError("LOG is missing: a file, several, or a folder; or log = NAME in --config")
+        if payoffs is None:
             raise ValueError(_NO_PAYOFFS)
-        if payoffs is None or sources != 1:
-            raise ValueError("audit takes one LOG and --payoffs")
-        folder_for(out, *written)
-        outputs = {f"--out {one}": out / one for one in written}
-        read = {f"LOG {path}": path for path in log}
-        files.apart(outputs, read | {"--payoffs": payoffs, "--config": config, "--database": database})
-        with _refused():
-            problem = stakes_in(payoffs)
-            settings = said.settings | {role: own for role, own in given.items() if role in TAKEN}
-            settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
-            settings.setdefault("currency", currency_in(payoffs))
-            with _progress() as told:
-                rows = log[0] if query is None else asked(query, database)
-                found = auditing.audit_log(rows, problem, **settings, told=told)
-        contents = {out / "audit.json": found.to_json().encode(), out / "audit.html": page(found).encode()}
-        files.replace_all(contents)
+        problem = stakes_in(payoffs)
+        columns: dict[str, Any] = {"stream": stream, "order": order, "state": state, "known_at": known_at}
+        columns["probs"] = None if probs is None else probs_in(probs, getattr(problem, "states", ()))
+        columns["quantiles"] = None if quantiles is None else quantiles_in(quantiles)
+        columns = {role: own for role, own in columns.items() if own is not None}
+        given: dict[str, Any] = {"lag": lag, "delta": delta, "fdr": fdr, "tolerance": tolerance}
+        given = {name: own for name, own in given.items() if own is not None}
+        if lag is not None:  # each of the two says when outcomes were known, and options win
+            columns.setdefault("known_at", None)
+        elif known_at is not None:
+            given["lag"] = None
+        given["currency"] = file.settings.currency or currency_in(payoffs)
+        settings = replace(file.settings, columns=replace(file.settings.columns, **columns), **given)
+
+        inputs = {f"LOG {path}": path for path in log_of(paths).paths}
+        for folder in paths:
+            if folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
+                raise ValueError(f"--out must not lie in LOG {folder}, of which the next audit reads all files: {out}")
+        outputs = {f"--out {name}": out / name for name in WRITTEN}
+        files.apart(outputs, inputs | {"--payoffs": payoffs, "--config": config})
+        folder_for(out, *WRITTEN)
+        with progress() as report:
+            found = audited(paths, problem, progress=report, **vars(settings))
+        table = io.BytesIO()
+        found.streams.write_parquet(table)
+        contents = (page(found).encode(), found.to_json().encode(), table.getvalue())
+        files.replace_all(dict(zip(outputs.values(), contents, strict=True)))
         typer.echo(found.report())
-        typer.echo(_HEDGE)
-        typer.echo(
-            f"Payoffs from {printable(payoffs.name, 200)}. Written to {', '.join(str(path) for path in contents)}"
-        )
+        typer.echo(f"Written to {', '.join(map(str, outputs.values()))}")
     if found.alarms:
         raise typer.Exit(ALARM)
 
 
 @contextlib.contextmanager
-def _refused() -> Iterator[None]:
-    """A refused log is reported as such, with its own exit code."""
-    from ..audit.cells import Refused
+def refused() -> Iterator[None]:
+    """A refused log has its own exit code."""
+    from ..audits.reading import Refused
 
     try:
         yield
@@ -169,83 +126,69 @@ def _refused() -> Iterator[None]:
         raise typer.Exit(REFUSED) from error
 
 
-def _typed(ctx: typer.Context, name: str) -> bool:
-    """Whether an option was given on the command line."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _table(columns: Any) -> dict[str, Any]:
-    if columns is not None and not isinstance(columns, dict):
-        raise ValueError(f"columns must be a table in --config, [columns], got {columns!r}")
-    return columns or {}
-
-
-def _columns(given: dict[str, Any], problem: Any) -> dict[str, Any]:
-    """What the options say of columns, by role."""
-    from ..audit.laws import told_in_words
-    from ..audit.settings import quantiles_in_words
-
-    states = getattr(problem, "states", ())
-    found = {role: given[role] for role in _ROLES if role in given}
-    if "probs" in given:
-        if not states:
-            raise ValueError("--probs are of states, and the payoffs are of outcomes that are numbers: --quantiles")
-        found["probs"] = told_in_words(given["probs"], states)
-    if "quantiles" in given:
-        found["quantiles"] = quantiles_in_words(given["quantiles"])
-    if "payoff_columns" in given:
-        found["payoffs"] = given["payoff_columns"].split(",")
-    if "reference" in given:
-        found["references"] = {}
-        for words in given["reference"]:
-            name, _, own = words.partition("=")
-            if not (name and own):
-                raise ValueError(f"--reference must be NAME=COLUMNS, got {words!r}")
-            found["references"][name] = told_in_words(own, states)
-    return found
-
-
-def _propose(log: list[Path]) -> None:
-    """Write settings and payoffs to fill in beside a log, unless they are there."""
-    from ..audit.proposing import proposed
-
-    if len(log) != 1:
-        raise ValueError("--init takes one LOG")
-    found, folder = proposed(log[0]), log[0].parent
-    for name, text in (("audit.toml", found.settings), (found.payoffs_name, found.payoffs)):
-        if (folder / name).exists():
-            typer.echo(f"{folder / name} is there already, and is left as it is")
-        else:
-            files.replace_all({folder / name: text.encode()})
-            typer.echo(f"written: {folder / name}")
-    typer.echo(f"Next: {'; '.join(found.said)}; then lowregret audit --config {folder / 'audit.toml'}")
-
-
 @contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar for each pass over the rows, on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each stage on a terminal; elsewhere, where the work is long, a line for each stage."""
+    if not sys.stderr.isatty():
+        stages = [""]
+        timer = threading.Timer(_LONG, lambda: typer.echo(f"{stages[-1]} ...", err=True))
 
-    console = Console(file=sys.stderr)
-    columns = (
+        def line(stage: str, done: int, total: int) -> None:
+            if stage != stages[-1]:
+                stages.append(stage)
+                if not timer.is_alive():
+                    timer.function()
+
+        timer.start()
+        try:
+            yield line
+        finally:
+            timer.cancel()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    shown = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,} rows"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-        said = 0
+    with Progress(*shown, console=Console(stderr=True), transient=True) as bars:
+        tasks = dict[str, TaskID]()
 
-        def told(what: str, done: int, whole: int) -> None:
-            nonlocal said
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=whole)
-            elif abs(done - said) < _EVERY and done < whole:
-                return
-            said = done
-            bar.update(tasks[what], completed=done, total=whole)
+        def bar(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=None)
+            bars.update(tasks[stage], completed=done, total=total or None)
 
-        yield told
+        yield bar
+
+
+def probs_in(text: str, states: tuple[str, ...]) -> dict[str, str] | list[str]:
+    """What ``--probs`` gives: STATE=COLUMN each, or columns alone, whose names may hold an equals sign.
+
+    >>> probs_in("up=forecast_up,down=forecast_down", ("down", "up"))
+    {'up': 'forecast_up', 'down': 'forecast_down'}
+    """
+    pieces = text.split(",")
+    owners = [
+        max((state for state in states if piece.startswith(f"{state}=")), key=len, default=None) for piece in pieces
+    ]
+    if not any(owners):
+        return pieces
+    if None in owners or len(set(owners)) < len(owners):
+        raise ValueError(f"--probs must be STATE=COLUMN once for each of {', '.join(states)}, or columns, got {text!r}")
+    return {str(state): piece[len(str(state)) + 1 :] for state, piece in zip(owners, pieces, strict=True)}
+
+
+def quantiles_in(text: str) -> dict[str, str]:
+    """What ``--quantiles`` gives: LEVEL=COLUMN each.
+
+    >>> quantiles_in("0.1=low,0.9=high")
+    {'0.1': 'low', '0.9': 'high'}
+    """
+    pairs = [piece.partition("=") for piece in text.split(",")]
+    if not all(name for _, _, name in pairs):
+        raise ValueError(f"--quantiles must be LEVEL=COLUMN each, with commas, such as 0.1=low,0.9=high, got {text!r}")
+    return {level: name for level, _, name in pairs}

@@ -1,4 +1,4 @@
-"""``lowregret gate``: two models on the same days; promote the new one, keep the current one, or wait (``audit``)."""
+"""``lowregret gate``: two candidates on the same items; promote the new one, keep the current one, or wait."""
 
 import contextlib
 import traceback
@@ -10,15 +10,21 @@ import typer
 from typer.core import TyperCommand
 
 from .. import files
-from .auditing import REFUSED
+from .auditing import probs_in, quantiles_in, refused
 from .options import PAYOFFS, folder_for, refusals
 
-UNDECIDED = 3  # an error or bad options: 1 and 2, their codes elsewhere, are verdicts here
+UNDECIDED = 3  # an error or wrong options: 1 and 2, their codes elsewhere, are verdicts here
+_NEW = "The new candidate: its column of scores, its name in the columns of its forecasts, or in --candidate."
+_ITEM = "Of scores: the column that names the item, whose rows count as one. None: each row is an item."
+_ORDER = "The column of times or steps. Items of one time are judged by their mean; scores without it one by one."
+_BY = "Of scores: the column of slices, each judged at alpha divided by their number. The exit code is the worst."
+_CANDIDATE = "The column that names the candidate, where each has rows of its own."
 _PROBS = (
-    "Columns of probabilities: STATE=COLUMN each, with commas (of two states one is enough), {} standing for the name "
-    "of the model; by default MODEL_p_STATE, p_STATE_MODEL or the like. With a column of models, as for audit."
+    "Of forecasts: columns of probabilities, STATE=COLUMN each, with commas, {} standing for the candidate; by default "
+    "NEW_p_STATE, p_STATE_NEW or the like."
 )
-_MODEL_COLUMN = "The column that names the model of each row, where each model has rows of its own: model."
+_ALPHA = "Chance of ever promoting a candidate that is no better, and of ever keeping out one that is no worse."
+_SCORES, _FORECASTS = ("range", "item", "by", "score"), ("stream", "state", "probs", "quantiles", "known_at", "lag")
 
 
 @contextlib.contextmanager
@@ -34,12 +40,12 @@ def undecided() -> Iterator[None]:
         if not hasattr(error, "exit_code"):  # a fault of ours, which Python would end with 1
             traceback.print_exception(error)
             raise typer.Exit(UNDECIDED) from error
-        error.exit_code = UNDECIDED  # of options, as click says it
+        error.exit_code = UNDECIDED  # of options, as click has it
         raise
 
 
 class GateCommand(TyperCommand):
-    """A command whose bad options do not end with the code of a verdict."""
+    """A command whose wrong options do not end with the code of a verdict."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with undecided():
@@ -47,52 +53,63 @@ class GateCommand(TyperCommand):
 
 
 def gate(
-    log: Annotated[Path, typer.Argument(help="A .csv or .parquet file, or a folder of them.")],
-    model: Annotated[str, typer.Option(help="The name of the new model.")],
-    against: Annotated[str, typer.Option(help="The name of the current model.")],
-    payoffs: Annotated[Path, typer.Option(help=PAYOFFS)],
-    out: Annotated[Path, typer.Option(help="Folder for gate.json.")] = Path("results/gate"),
-    alpha: Annotated[
-        float,
-        typer.Option(
-            help="Chance of ever promoting a model that earns no more, and of ever keeping out one that earns no less."
-        ),
-    ] = 0.05,
-    lag: Annotated[int, typer.Option(min=1, help="How many steps later an outcome is known.")] = 1,
-    tolerance: Annotated[float, typer.Option(help="How far probabilities may be from summing to one.")] = 1e-6,
-    stream: Annotated[str | None, typer.Option(help="The column of streams; none: all rows are one stream.")] = None,
-    order: Annotated[str | None, typer.Option(help="The column of steps or times: step, ds, time.")] = None,
-    state: Annotated[str | None, typer.Option(help="The column of states: state, y.")] = None,
-    probs: Annotated[str | None, typer.Option(help=_PROBS)] = None,
-    model_column: Annotated[str | None, typer.Option(help=_MODEL_COLUMN)] = None,
-    every: Annotated[
-        str | None, typer.Option(help="Refuse times that are not this far apart: 1h, 1d, 1b, 1mo.")
+    log: Annotated[list[str], typer.Argument(help="Files, a folder of one kind, or a glob in quotes, as for audit.")],
+    new: Annotated[str, typer.Option(help=_NEW)],
+    current: Annotated[str, typer.Option(help="The current candidate.")],
+    range: Annotated[
+        tuple[float, float] | None, typer.Option(help="The least and the largest score.", show_default="0 1")
     ] = None,
+    payoffs: Annotated[Path | None, typer.Option(help=f"For forecasts in place of scores. {PAYOFFS}")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for gate.json.")] = Path("results/gate"),
+    alpha: Annotated[float, typer.Option(help=_ALPHA)] = 0.05,
+    item: Annotated[str | None, typer.Option(help=_ITEM)] = None,
+    order: Annotated[str | None, typer.Option(help=_ORDER)] = None,
+    by: Annotated[str | None, typer.Option(help=_BY)] = None,
+    candidate: Annotated[str | None, typer.Option(help=_CANDIDATE)] = None,
+    score: Annotated[str | None, typer.Option(help="With --candidate: the column of scores.")] = None,
+    stream: Annotated[str | None, typer.Option(help="Of forecasts: the column of streams, as for audit.")] = None,
+    state: Annotated[str | None, typer.Option(help="Of forecasts: the column of outcomes.")] = None,
+    probs: Annotated[str | None, typer.Option(help=_PROBS)] = None,
+    quantiles: Annotated[str | None, typer.Option(help="Of forecasts: quantiles, LEVEL=COLUMN each, as probs.")] = None,
+    lag: Annotated[
+        int | None, typer.Option(min=1, help="Of forecasts: how many steps later an outcome is known.")
+    ] = None,
+    known_at: Annotated[str | None, typer.Option(help="Of forecasts: the column that says when it was known.")] = None,
 ) -> None:
-    """May the new model take the place of the current one? By what acting on each earned on the same days.
+    """May the new candidate take the place of the current one? By their scores on the same items, or by what acting on
+    their forecasts earned.
 
-    Exit codes: 0 promote, 1 keep the current one, 2 not enough yet; without a verdict: 3 an error or bad options, 4 the
-    log is refused.
+    Exit codes: 0 promote, 1 keep the current one, 2 not enough yet; without a verdict: 3 an error or wrong options, 4
+    the log is refused. Of several slices: 1 if any says keep, 0 if all say promote, else 2.
     """
-    with undecided(), refusals():
-        from ..audit import gating
-        from ..audit.cells import Refused
-        from ..audit.laws import told_in_words
-        from ..problems import payoffs_in
+    given = {name: value for name, value in locals().items() if value is not None}
+    with undecided(), refusals(), refused():
+        from ..audits import gate_logs, gating
+        from ..audits.reading import log_of
+        from ..problems import stakes_in
 
+        unfit = [f"--{name.replace('_', '-')}" for name in (_SCORES if payoffs else _FORECASTS) if name in given]
+        if unfit:
+            without, of = ("without", "scores") if payoffs else ("with", "forecasts")
+            raise ValueError(f"{', '.join(unfit)} goes {without} --payoffs: it is of {of}")
         folder_for(out, "gate.json")
-        files.apart({"--out gate.json": out / "gate.json"}, {"LOG": log, "--payoffs": payoffs})
-        problem = payoffs_in(payoffs)
-        laws = None if probs is None else told_in_words(probs, problem.states)
-        given = {"stream": stream, "order": order, "state": state, "probs": laws, "model": model_column, "every": every}
-        columns = {role: own for role, own in given.items() if own is not None}
-        try:
-            found = gating.gate(
-                log, problem, model=model, against=against, alpha=alpha, lag=lag, tolerance=tolerance, columns=columns
+        paths = [Path(one) for one in log]
+        inputs = {f"LOG {path}": path for path in log_of(paths).paths}
+        files.apart({"--out gate.json": out / "gate.json"}, inputs | {"--payoffs": payoffs})
+        keys: dict[str, Any] = {name: given.get(name) for name in ("order", "candidate")}
+        found: Any
+        if payoffs is None:
+            low, high = range or (0.0, 1.0)
+            keys |= {name: given[name] for name in ("item", "by", "score") if name in given}
+            found = gate_logs.gate_scores(paths, new, current, low=low, high=high, alpha=alpha, **keys)
+        else:
+            problem = stakes_in(payoffs)
+            columns = {name: given.get(name) for name in ("stream", "order", "state", "known_at")}
+            columns["probs"] = probs and probs_in(probs, getattr(problem, "states", ()))
+            columns["quantiles"] = quantiles and quantiles_in(quantiles)
+            found = gate_logs.gate_forecasts(
+                paths, problem, new, current, alpha=alpha, lag=lag, columns=columns, candidate=candidate
             )
-        except Refused as error:
-            typer.echo(f"refused: {error}", err=True)
-            raise typer.Exit(REFUSED) from error
         files.replace_all({out / "gate.json": found.to_json().encode()})
         typer.echo(str(found))
         typer.echo(f"Written to {out / 'gate.json'}")

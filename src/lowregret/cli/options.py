@@ -1,4 +1,4 @@
-"""What is typed after a command, turned into what it means; and refusals as one sentence."""
+"""What the commands share: words about payoffs, folders for what is written, refusals as one sentence."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from .. import files
+from ..tables import printable
 
 PAYOFF_FILES = (
     ".csv with one row per action and one column per state, with names in the first row and column if you like "
@@ -20,8 +21,7 @@ _EXTRAS = {
     "safetensors": "torch",
     "rich": "cli",
     "matplotlib": "cli",
-    "pyarrow": "audit",
-    "plotly": "audit",
+    "polars": "audit",
     "ray": "ray",
 }
 
@@ -32,7 +32,8 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+        words = "\n".join(map(printable, str(error).splitlines()))  # names of a log may hold anything
+        raise typer.BadParameter(words) from error
     except OSError as error:
         parts = (error.filename, error.strerror) if error.strerror else (error,)
         _fail(": ".join(str(part) for part in parts if part is not None), error)

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ..guard import Delay
     from ..problems import DecisionProblem
 
-_LAW = "What the model says at every step: STATE=CHANCE each, with commas, or the chances in the order of the states."
+_FORECAST = "The model's forecast at every step: STATE=CHANCE each, with commas, or chances in the order of the states."
 _EDGE = (
-    "In place of --law and --truth, in your payoffs: how much more per step the model's advice earns than another "
+    "In place of --forecast and --truth, in your payoffs: how much more per step the model's advice earns than another "
     "action, and how much less once it is broken."
 )
 
 
 def plan(
     payoffs: Annotated[Path, typer.Argument(help=PAYOFFS)],
-    law: Annotated[str | None, typer.Option(help=_LAW)] = None,
+    forecast: Annotated[str | None, typer.Option(help=_FORECAST)] = None,
     truth: Annotated[str | None, typer.Option(help="What is true once the model is broken, in the same form.")] = None,
     edge: Annotated[float | None, typer.Option(help=_EDGE)] = None,
     delta: Annotated[float, typer.Option(help="The chance of ever leaving a model that is right.")] = 0.05,
@@ -40,24 +40,25 @@ def plan(
         from ..problems import payoffs_in
 
         problem = payoffs_in(payoffs)
+        if (edge is None) == (forecast is None) or (forecast is None) != (truth is None):
+            raise ValueError("plan needs --forecast and --truth, or --edge in their place")
+        before, after = _chances_in(forecast, problem, "forecast"), _chances_in(truth, problem, "truth")
         guard = Guard(problem, test=ExactTest(delta, horizon))
-        said, true = _law_in(law, problem, "law"), _law_in(truth, problem, "truth")
-        found = delay(guard, edge, law=said, truth=true, since=since, runs=runs, seed=seed)
-        typer.echo(told(found, problem, delta))
+        typer.echo(
+            _in_words(delay(guard, edge, law=before, truth=after, since=since, runs=runs, seed=seed), problem, delta)
+        )
 
 
-def told(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
-    """What was found, in words."""
+def _in_words(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
     left = found.steps - found.since + 1
     best, other = int(problem.best_response(found.law_S)), int((problem.utility @ found.truth_S).argmax())
     names = problem.actions
 
-    def law(law_S: np.ndarray) -> str:
-        chances = zip(problem.states, law_S, strict=True)
-        return ", ".join(f"{state} {chance:.3g}" for state, chance in chances if chance > 0)
+    def chances(probs_S: np.ndarray) -> str:
+        return ", ".join(f"{state} {p:.3g}" for state, p in zip(problem.states, probs_S, strict=True) if p > 0)
 
-    def earns(action: int, law_S: np.ndarray) -> str:
-        return f"{problem.in_payoffs(float(problem.utility[action] @ law_S)):.4g} a step"
+    def earns(action: int, probs_S: np.ndarray) -> str:
+        return f"{problem.in_payoffs(float(problem.utility[action] @ probs_S)):.4g} per step"
 
     def waited(steps: float) -> str:
         lost = found.lost(steps)
@@ -67,14 +68,14 @@ def told(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
         return f"not within the {left:,} steps that are left, in which {amount} are lost"
 
     lines = [
-        f"The model says {law(found.law_S)}, so it plays {names[best]}, for {earns(best, found.law_S)}.",
-        f"From step {found.since:,} of {found.steps:,} on it is broken: {law(found.truth_S)} is true. Then "
+        f"The model's forecast is {chances(found.law_S)}, so it plays {names[best]}, for {earns(best, found.law_S)}.",
+        f"From step {found.since:,} of {found.steps:,} on it is broken: {chances(found.truth_S)} is true. Then "
         f"{names[best]} earns {earns(best, found.truth_S)}",
         f"and {names[other]} {earns(other, found.truth_S)}: every step loses {found.edge:.4g}.",
         "",
     ]
     if found.edge <= 0:
-        return "\n".join([*lines[:3], "", "Nothing is lost by such a break: there is nothing to notice."])
+        return "\n".join([*lines, "Nothing is lost by such a break: there is nothing to notice."])
     verdict = f"{found.heard:.0%} of such breaks raise it by the end."
     if found.heard < 0.9:
         verdict += " That is too small an edge for so few steps: do not count on a guard here."
@@ -86,27 +87,25 @@ def told(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
         f"nine in ten {waited(found.ninetieth)}. {verdict}",
         f"({found.runs:,} runs; in {found.too_early:.1%} of them the alarm came before the break, and was false.)",
         "",
-        f"Whatever comes, over all {found.steps:,} steps the guard earns at most {found.certificate:.4g} a step less "
+        f"Whatever comes, over all {found.steps:,} steps the guard earns at most {found.certificate:.4g} per step less "
         "than the best fixed action.",
-        f"An alarm is certain only if the break costs more than {found.least_edge:.4g} a step until the end: no "
+        f"An alarm is certain only if the break costs more than {found.least_edge:.4g} per step until the end: no "
         "smaller edge is protected for sure.",
     ])  # fmt: skip
 
 
-def _law_in(text: str | None, problem: "DecisionProblem", name: str) -> list[float] | None:
-    """A law as it was typed: by the names of the states, or in their order."""
+def _chances_in(text: str | None, problem: "DecisionProblem", name: str) -> list[float] | None:
+    """Probabilities by the names of the states, or in their order."""
     if text is None:
         return None
-    parts = [part.strip() for part in text.split(",")]
-    named = [part.rpartition("=") for part in parts]
+    named = [part.strip().rpartition("=") for part in text.split(",")]
     try:
         chances = [float(chance) for *_, chance in named]
     except ValueError as error:
         raise ValueError(f"--{name} must be STATE=CHANCE each, with commas, or chances, got {text!r}") from error
     if not any(equals for _, equals, _ in named):
         return chances
-    places = [problem.state_names.position(state.strip()) for state, _, _ in named]
-    if None in places or sorted(places) != list(range(problem.n_states)):  # type: ignore[type-var]
+    by_place = {problem.state_names.position(state.strip()): p for (state, _, _), p in zip(named, chances, strict=True)}
+    if len(named) != problem.n_states or set(by_place) != set(range(problem.n_states)):
         raise ValueError(f"--{name} must name each of the states {', '.join(problem.states)} once, got {text!r}")
-    by_place = dict(zip(places, chances, strict=True))
     return [by_place[place] for place in range(problem.n_states)]

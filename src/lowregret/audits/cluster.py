@@ -1,0 +1,59 @@
+"""The audit on a Ray cluster (extra: ``ray``): each task reads the rows of its own streams, and judges them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .columns import Found
+from .parts import Summary, Whole, judged_table, part_of, whole_of
+from .reading import Log, Refused, scanned
+from .settings import AuditSettings
+from .table import checked, collected, plain
+
+_RETRIES = 5  # of a task whose worker was lost
+_TASKS = 4  # per core
+
+
+def on_ray(log: Log, found: Found, problem: Any, how: AuditSettings) -> tuple[Whole, Iterator[Summary]]:
+    """All streams, and the parts of the audit. Every machine must see the log under the same path."""
+    try:
+        ray: Any = import_module("ray")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("cluster=True needs Ray: pip install 'lowregret[ray]'", name="ray") from error
+    if not log.paths or found.stream is None:
+        raise ValueError("cluster=True needs a log in files that all machines see, with a column of streams")
+    if not ray.is_initialized():
+        here = {} if os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
+        ray.init(log_to_driver=False, **here)
+    rows, kind = plain(log, found, problem)
+    found, whole, shared = whole_of(rows, kind, log, found)
+    judge = ray.remote(judged_part).options(max_retries=_RETRIES)
+    given, n = ray.put((found, problem, how, whole, shared)), _TASKS * int(ray.cluster_resources().get("CPU", 1))
+
+    def parts() -> Iterator[Summary]:
+        for task in [judge.remote(log.paths, given, part, n) for part in range(n)]:
+            part = ray.get(task)
+            if isinstance(part, Refused):
+                raise part
+            if part is not None:
+                yield part
+
+    return whole, parts()
+
+
+def judged_part(paths: Sequence[Path], given: tuple[Any, ...], part: int, n: int) -> Summary | Refused | None:
+    """The streams whose names fall into this part; None: there are none."""
+    found, problem, how, whole, shared = given
+    try:
+        log = scanned(paths)
+        rows, kind = plain(log, found, problem)
+        own = part_of(n) == part
+        text = plain(log, found, problem, as_text=True)[0]
+        frame = collected(log, [lambda: rows.filter(own), lambda: text.filter(own)])
+        if not len(frame):
+            return None
+        return judged_table(checked(frame, kind, log, found, problem, how.tolerance, shared), problem, how, whole)
+    except Refused as error:
+        return error

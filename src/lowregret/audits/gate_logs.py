@@ -1,0 +1,356 @@
+"""The gate on logs: scores of two candidates on the same items, or forecasts of two models for the same steps."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from .. import inputs
+from ..engine.responses import best_actions
+from ..forecasts.contract import needs_knots
+from ..problems import DecisionProblem, Payoff, a_problem
+from ..tables import printable
+from .columns import Found, found_columns, listed, quantile_columns
+from .gating import FAILED, Differences, Gate, Gates, judged, range_of, scores_apart
+from .reading import ROW, Log, Refused, log_of
+from .recording import Recording
+from .settings import AuditSettings, Columns
+from .table import collected, table_of
+from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of
+
+_WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
+_ZONE = r"(Z|UTC|[+-]\d\d(:?\d\d)?)$"
+_MODELS = ("model", "model_name", "model_id", "model_version")  # usual names of a column of models
+_STATES = ("p_{}", "prob_{}", "p{}", "{}")  # names of columns of probabilities without that of the model
+_LISTS = ("", "p", "probs", "probabilities")
+_UNREAD = ("model", "context", "references", "payoffs")  # roles of columns that a gate does not know
+_WHO, _THEIRS = "__who", "__theirs"
+_WORK = 1 << 22  # numbers at a time
+
+
+def gate_scores(
+    log: Any,
+    new: str,
+    current: str,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    alpha: float = 0.05,
+    item: str | None = None,
+    order: str | None = None,
+    by: str | None = None,
+    candidate: str | None = None,
+    score: str = "score",
+) -> Gate | Gates:
+    """``gate`` on a log of scores: whether the new candidate may take the place of the current one.
+
+    Parameters
+    ----------
+    log
+        As ``audit`` takes it.
+    new, current
+        The columns of their scores (numbers, bools, pass or fail), or with ``candidate`` what that column calls them.
+    low, high, alpha
+        As ``gate`` takes them.
+    item
+        The column that names the item. Several rows of one item (at one time) count as one, by their mean. None: each
+        row is an item.
+    order
+        The column of the times or steps at which items were tried. Items of one time are judged by their mean, since
+        they may move together. None: items are in the order of the log, each is judged by itself, and none is tried
+        again later.
+    by
+        The column of slices, each of which is judged at alpha divided by their number.
+    candidate, score
+        Where each candidate has rows of its own: the column that names it, and that of its scores.
+    """
+    alpha, (low, high) = inputs.probability(alpha, "alpha"), range_of(low, high)
+    inputs.names_of([new, current], "new and current")
+    if candidate is not None and item is None:
+        raise ValueError("a log with a column of candidates must have one of items, by which scores are matched: item")
+    source, notes = log_of(log), list[str]()
+    scores = {"new": new, "current": current} if candidate is None else {"score": score}
+    given = {"candidate": candidate, "by": by, "item": item, "order": order}
+    keys = {role: name for role, name in given.items() if name is not None}
+    named = scores | keys
+    for role, name in named.items():
+        if name not in source.schema:
+            raise ValueError(f"the column of {role} must be one of {listed(source.schema)}, got {inputs.shown(name)}")
+    rows = source.as_text([name for role, name in named.items() if role != "order"]).rows
+    table = collected(source, [lambda: rows.select(ROW, **{role: pl.col(name) for role, name in named.items()})])
+    if not len(table):
+        raise Refused(source.source, None, "it has no rows")
+    if candidate is not None:
+        table = _of_two(table, "candidate", new, current)
+    kind, zone = NUMBERS, None
+    if order is not None:
+        own_kind = table.schema["order"]
+        has_zones = own_kind == pl.String and bool(table["order"].str.slice(10).str.contains(_ZONE).any())
+        moments = moments_of("order", own_kind, has_zones)
+        table, kind, zone = table.with_columns(order=moments.at), moments.kind, moments.zone
+    for role in keys:
+        _refuse(table, pl.col(role).is_null(), source, named[role], f"{named[role]} must name the {role} in every row")
+    if order is not None and kind == NUMBERS:
+        unit, kind = numbered(*table.select(pl.min("order"), max=pl.max("order")).row(0))
+        table = table.with_columns(pl.col("order") * unit)
+    table = table.with_columns(_score(role, table.schema[role], source.has_commas) for role in scores)
+    for role, name in scores.items():
+        must = f"a score ({name}) must be from {low:g} to {high:g}, or pass or fail ({FAILED})"
+        _refuse(table, ~pl.col(role).is_between(low, high).fill_null(False), source, name, must)
+    if candidate is not None:
+        theirs = {"new": new, "current": current}.items()
+        table = table.with_columns(
+            **{role: pl.when(pl.col("candidate") == name).then("score") for role, name in theirs}
+        )
+    if item is not None:
+        pairs = table.group_by([role for role in keys if role != "candidate"], maintain_order=True)
+        both = pairs.agg(pl.col("new", "current").mean())
+        table = both.drop_nulls()
+        if not len(table):
+            raise Refused(source.source, None, "no item has scores of both candidates")
+        if alone := len(both) - len(table):
+            notes.append(f"{alone:,} items have scores of one candidate alone, and are left out: {FAILED}")
+    if order is not None and table.select([role for role in ("by", "order") if role in keys]).is_duplicated().any():
+        notes.append(
+            "items of one time are judged by their mean, as they may move together: without an order each counts by "
+            "itself, and far fewer will do if they are independent"
+        )
+    parts = {("",): table} if by is None else dict(sorted(table.group_by("by", maintain_order=True)))
+    found = dict[str, Gate]()
+    for (name,), part in parts.items():
+        at_R, unit_name, ends = np.arange(len(part)), "item", None
+        if order is not None:
+            at_R = part["order"].to_numpy()
+            unit_name, ends = _span(Clock(at_R, kind, zone))
+        apart = scores_apart(part["new"].to_numpy(), part["current"].to_numpy(), low, high, at_R)
+        each, warnings = alpha / len(parts), [] if found else notes
+        found[printable(str(name), 80)] = judged(
+            apart, (new, current), alpha=each, unit=unit_name, ends=ends, columns=named, warnings=warnings
+        )
+    return found[""] if by is None else Gates(found, alpha)
+
+
+def _score(role: str, kind: Any, has_commas: bool) -> pl.Expr:
+    """A column of scores as numbers; null where a cell is none."""
+    own = pl.col(role)
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        own = own.cast(pl.String).str.strip_chars().str.to_lowercase().replace(_WORDS)
+        own = own.str.replace(",", ".", literal=True) if has_commas else own
+    return own.cast(pl.Float64, strict=False)
+
+
+def _refuse(table: pl.DataFrame, bad: pl.Expr, log: Log, name: str, reason: str) -> None:
+    """Refuse the first bad row."""
+    if len(wrong := table.filter(bad)):
+        row = wrong.item(0, ROW)
+        value = log.as_text([name]).rows.filter(pl.col(ROW) == row).select(name).collect().item()
+        raise log.refused(row, f"{reason}, got {inputs.shown(value)}")
+
+
+def _of_two(table: pl.DataFrame, column: str, new: str, current: str) -> pl.DataFrame:
+    """The rows of two candidates."""
+    table = table.with_columns(pl.col(column).cast(pl.String))
+    there = table[column].drop_nulls().unique().sort().to_list()
+    if missing := [name for name in (new, current) if name not in there]:
+        raise ValueError(f"the candidates of this log are {listed(there)}, and {missing[0]!r} is not one of them")
+    return table.filter(pl.col(column).is_in([new, current]))
+
+
+def _span(clock: Clock) -> tuple[str, tuple[str, str]]:
+    """What a moment of all rows together is called, and what the log calls the first and the last."""
+    moments = clock.part(np.unique(clock.at_R, return_index=True)[1])
+    first, last = moments.texts([0, len(moments.at_R) - 1])
+    return rhythms_of(moments, np.zeros(len(moments.at_R))).unit, (first, last)
+
+
+def gate_forecasts(
+    log: Any,
+    problem: DecisionProblem | Payoff,
+    new: str,
+    current: str,
+    *,
+    alpha: float = 0.05,
+    lag: int | None = None,
+    tolerance: float = 1e-6,
+    columns: Any = None,
+    candidate: str | None = None,
+) -> Gate:
+    """Whether the new model may take the place of the current one, by what acting on the forecasts of each earned.
+
+    Both are acted on by their best responses.
+
+    Parameters
+    ----------
+    log, problem, lag, tolerance
+        As ``audit`` takes them: forecasts are probabilities, or quantiles where the problem is a ``Payoff`` with knots.
+    new, current
+        The names of the models: as they stand in the names of the columns of their forecasts (``new_p_wet``,
+        ``p_wet_new``, ``new_q10``), or in a column of models, each with rows of its own.
+    alpha
+        The chance of ever promoting a model that earns no more, and that of ever keeping out one that earns no less.
+    columns
+        As ``audit`` takes them; in the names of ``probs`` and ``quantiles`` {} is the name of the model:
+        ``{"probs": {"wet": "rain_{}"}}``.
+    candidate
+        The column of models, by default one called ``model``.
+
+    >>> import pandas as pd
+    >>> from lowregret import matching
+    >>> days = pd.DataFrame({"y": [0, 1] * 20, "new_0": [0.9, 0.2] * 20, "current_0": 0.6})
+    >>> days = days.assign(new_1=1 - days.new_0, current_1=1 - days.current_0)
+    >>> gate_forecasts(days, matching(), "new", "current").verdict
+    'promote'
+    """
+    alpha, named = inputs.probability(alpha, "alpha"), Columns() if columns is None else columns
+    settings = AuditSettings(columns=named, lag=lag, tolerance=tolerance)
+    inputs.names_of([new, current], "new and current")
+    if isinstance(problem, Payoff):
+        needs_knots(problem, "a gate")
+    else:
+        a_problem(problem)
+    if given := [role for role in _UNREAD if getattr(settings.columns, role)]:
+        raise ValueError(f"columns of a gate must name none of {listed(_UNREAD)}, got {listed(given)}")
+    source, models, who = log_of(log), (new, current), candidate
+    own = [{} if candidate else _columns_of(model, list(source.schema), problem, settings.columns) for model in models]
+    if all(own):
+        values = found_columns(source, problem, replace(settings.columns, **own[1])).values
+        found, notes = found_columns(source, problem, replace(settings.columns, **own[0])), list[str]()
+        found = found._replace(references=((current, values),))
+    else:
+        usual = (name for name in source.schema if name.strip().casefold() in _MODELS)
+        if (who := candidate or next(usual, None)) not in source.schema:
+            of = current if own[0] else new
+            raise ValueError(
+                f"there must be columns of the forecasts of {of}, such as {of}_p_STATE, p_STATE_{of} or {of}_q10, or a "
+                f"column of models (--candidate NAME): say which of {listed(source.schema)} they are, --probs "
+                "STATE=COLUMN,... or --quantiles LEVEL=COLUMN,... with {} for the model"
+            )
+        source, found, notes = _joined(source, problem, models, settings.columns, str(who))
+    table = table_of(source, found, problem, settings.tolerance)
+    recording, at_R, streams = table.recording, table.clock.at_R, len(table.recording.names)
+    if table.found.order is None and streams > 1:
+        reason = "a log of several streams must have a column of steps or times, to say which rows are of one moment"
+        raise Refused(source.source, None, f"{reason}: --order NAME")
+    notes += [note for note in table.notes if recording.missing_R is None or "outcomes inside" not in note]
+    lag = recording.latest if settings.lag is None else settings.lag
+    wait = _wait(np.repeat(np.arange(streams), recording.lengths_B), at_R, lag)
+    if wait > lag:
+        notes.append(
+            f"streams have steps at different times, so outcomes are known only {wait} of all their steps later: more "
+            "evidence is needed"
+        )
+    apart = _payoffs_apart(problem, recording, at_R)
+    if missing := int(apart.missing_R.sum()):
+        notes.append(f"{missing:,} outcomes are missing: each counts as the worst that it could be for either verdict")
+    about = table.found.about
+    if not all(own):  # the reference is in rows of its own
+        about = {role: name for role, name in about.items() if role != "references"} | {"candidate": who}
+    unit, ends = _span(table.clock) if table.clock.kind != ROWS else ("step", None)
+    return judged(
+        apart, models, alpha=alpha, lag=lag, wait=wait, unit=unit, ends=ends, streams=streams,
+        columns=about, warnings=notes,
+    )  # fmt: skip
+
+
+def _payoffs_apart(problem: Any, recording: Recording, at_R: np.ndarray) -> Differences:
+    """What acting on the forecast of each row pays more than acting on its reference."""
+    outcomes_R, references, scale_R = recording.outcomes_R, recording.side.references, recording.side.scale
+    if isinstance(problem, Payoff):
+        both = [_best_actions(problem, forecasts) for forecasts in (recording.forecasts, references[0])]
+        utility, paid_RxA = problem.knot_utilities, problem.paid(outcomes_R).T
+    else:
+        both = [problem.best_response(probs) for probs in (recording.forecasts, references[:, 0])]
+        utility, paid_RxA = problem.utility, problem.utility.T[outcomes_R]
+    share_R = np.ones(len(at_R)) if scale_R is None else scale_R
+    missing_R = np.zeros(len(at_R), bool) if recording.missing_R is None else recording.missing_R
+    new_R, current_R = (paid_RxA[np.arange(len(at_R)), action_R] for action_R in both)
+    pairs_Px2, pair_R = np.unique(np.stack(both, axis=1), axis=0, return_inverse=True)
+    gains_PxM = utility[pairs_Px2[:, 0]] - utility[pairs_Px2[:, 1]]  # between knots straight: extreme at one of them
+    each = (new_R - current_R, gains_PxM.min(axis=1)[pair_R], gains_PxM.max(axis=1)[pair_R])
+    gain_R, low_R, high_R = (problem.regret_in_payoffs(gain * share_R) for gain in each)
+    totals = [float((problem.in_payoffs(paid_R) * share_R)[~missing_R].sum()) for paid_R in (new_R, current_R)]
+    span, apart = float(problem.regret_in_payoffs(problem.span)), int((both[0] != both[1]).sum())
+    return Differences("payoffs", gain_R, low_R, high_R, span, (totals[0], totals[1]), apart, at_R, missing_R)
+
+
+def _best_actions(problem: Payoff, forecasts: Any) -> np.ndarray:
+    """The best response to each forecast of a number."""
+    found, n = [], len(forecasts.values)
+    for rows in np.array_split(np.arange(n), 1 + n * problem.n_actions * forecasts.values.shape[1] // _WORK):
+        points, weights = forecasts.at(rows).law(problem, 0)
+        found.append(best_actions(np, (problem.utilities(points) * weights).sum(axis=-1).T))
+    return np.concatenate(found)
+
+
+def _wait(stream_R: np.ndarray, at_R: np.ndarray, lag: int) -> int:
+    """The lag counted in moments of all streams: how many of them pass while one stream makes ``lag`` of its own steps.
+
+    The median within a stream, and of these the largest: a step that a stream leaves out now and then does not make
+    outcomes later. Where streams have the same steps it is the lag itself. Rows are by stream and step.
+    """
+    place_R = np.unique(at_R, return_inverse=True)[1]
+    same_R = stream_R[lag:] == stream_R[:-lag]
+    apart_R, owner_R = (place_R[lag:] - place_R[:-lag])[same_R], stream_R[lag:][same_R]
+    usual = (float(np.median(own)) for own in np.split(apart_R, np.flatnonzero(np.diff(owner_R)) + 1) if len(own))
+    return max([lag, *map(math.ceil, usual)])
+
+
+def _columns_of(model: str, there: Sequence[str], problem: Any, columns: Columns) -> dict[str, Any]:
+    """The columns of a model's forecasts by its name in theirs, as ``Columns`` takes them; none where it is in none."""
+    role = "quantiles" if isinstance(problem, Payoff) else "probs"
+    if given := getattr(columns, role):
+        own: Any = (
+            {key: name.replace("{}", model) for key, name in given.items()} if isinstance(given, Mapping) else None
+        )
+        own = tuple(name.replace("{}", model) for name in given) if own is None else own
+        return {} if own == given else {role: own}
+    name = re.compile(rf"(?:^|(?<=[_. -])){re.escape(model)}(?:[_. -]|$)|[_. -]{re.escape(model)}$")
+    rest = {name.sub("", column, count=1): column for column in there if name.search(column)}
+    if role == "quantiles":
+        levels = quantile_columns(list(rest)).get("", {})
+        own = quantile_columns(there).get(model) or {level: rest[column] for level, column in levels.items()}
+    else:
+        states = ({state: rest.get(form.format(state)) for state in problem.states} for form in _STATES)
+        lists = ((rest[column],) for column in _LISTS if column in rest)
+        own = next((found for found in states if None not in found.values()), None) or next(lists, None)
+    return {role: own} if own else {}
+
+
+def _joined(
+    log: Log, problem: Any, models: tuple[str, str], columns: Columns, who: str
+) -> tuple[Log, Found, list[str]]:
+    """The rows of two models for the same step of the same stream side by side, the current one's as a reference."""
+    found = found_columns(log, problem, columns)
+    if found.order is None:
+        reason = "a log with a column of models must have one of steps or times, by which their rows are matched"
+        raise Refused(log.source, None, f"{reason}: --order NAME")
+    clocks = (found.order, found.known_at, found.cutoff)
+    rows = log.as_text([name for name in (*found.needed, who) if name not in clocks]).rows
+    table = collected(log, [lambda: rows.select(ROW, *found.needed, pl.col(who).alias(_WHO))])
+    table = _of_two(table, _WHO, *models)
+    values = [name for name in found.values.names if name]
+    theirs = {name: f"{models[1]}: {name}" for name in values} | {ROW: _THEIRS, found.state: f"{_THEIRS} {found.state}"}
+    mine, other = (table.filter(pl.col(_WHO) == model).drop(_WHO) for model in models)
+    both, stream = pl.DataFrame(), found.stream
+    for stream in dict.fromkeys([found.stream, None if found.is_guess else found.stream]):
+        on = [name for name in (stream, found.order) if name]
+        both = mine.join(other.select(*on, *theirs).rename(theirs), on=on, maintain_order="left")
+        if len(both):
+            break
+    else:
+        raise Refused(log.source, None, "the two models have no step of a stream in common")
+    other_state = pl.col(theirs[found.state])
+    if len(off := both.filter(pl.col(found.state) != other_state)):
+        where = "{}, row {}".format(*log.place(off.item(0, ROW)))
+        reason = f"the outcome of a step must be the same for both models, and it differs in {where}"
+        raise log.refused(off.item(0, _THEIRS), reason)
+    alone = len(table) - 2 * len(both)
+    notes = [f"{alone:,} rows of one model alone are left out: the other has no forecast for these steps"] * (alone > 0)
+    reference = found.values._replace(names=tuple(name and theirs[name] for name in found.values.names))
+    found = found._replace(stream=stream, references=((models[1], reference),))
+    both = both.with_columns(pl.coalesce(found.state, other_state).alias(found.state))
+    return Log(both.lazy(), log.paths, "joined", log.has_commas), found, notes

@@ -1,0 +1,349 @@
+"""What the rows of a log mean: their order, their streams, outcomes that are not there, lags, and what is refused."""
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lowregret.audits import Refused, audit, parts
+from lowregret.audits.columns import found_columns
+from lowregret.audits.reading import log_of
+from lowregret.audits.settings import Columns
+from lowregret.audits.table import table_of
+
+from .shops import SHOP, STALL, gained, one, shops, shuffled
+
+DAY, HOUR = datetime.timedelta(days=1), datetime.timedelta(hours=1)
+FIRST = datetime.datetime(2024, 10, 26)
+
+
+def hours(T: int, zone: str | None = None) -> list[datetime.datetime]:
+    """Hours from the day before clocks are set back in Europe."""
+    if zone is None:
+        return [FIRST + t * HOUR for t in range(T)]
+    begin = FIRST.replace(tzinfo=ZoneInfo(zone)).astimezone(datetime.UTC)
+    return [(begin + t * HOUR).astimezone(ZoneInfo(zone)) for t in range(T)]
+
+
+def dated(rows: pl.DataFrame, name: str = "ds") -> pl.DataFrame:
+    """Steps as days."""
+    return rows.with_columns(pl.lit(FIRST.date()).dt.offset_by(pl.format("{}d", "step")).alias(name)).drop("step")
+
+
+# The order.
+
+
+@pytest.mark.parametrize("name", ["delivery", "valid_time", "Datum"])
+@pytest.mark.parametrize("problem", [SHOP, STALL], ids=["states", "quantiles"])
+def test_a_single_column_of_times_is_the_order_whatever_its_name(name: str, problem: Any, tmp_path: Path) -> None:
+    columns = {"state": "y" if problem is SHOP else "sold"}
+    wanted = audit(shops(), problem, columns=columns)
+    rows = shuffled(dated(shops(), name))
+    rows.write_csv(tmp_path / "log.csv")
+    for log in (rows, tmp_path / "log.csv"):
+        found = audit(log, problem, columns=columns)
+        assert gained(found) == gained(wanted)
+        assert found.columns["order"] == name
+        assert f"rows are put in the order of {name}, the only column of times" in found.notes
+
+
+def test_of_several_columns_of_times_the_caller_says_which() -> None:
+    rows = shuffled(dated(dated(shops().with_columns(again="step"), "valid").with_columns(step="again"), "issued"))
+    with pytest.raises(Refused, match="valid, issued hold times, and those of valid do not ascend: --order NAME says"):
+        audit(rows, SHOP)
+    found = audit(rows, SHOP, columns={"order": "valid"})
+    assert gained(found) == gained(audit(rows.sort("valid"), SHOP)) == gained(audit(shops(), SHOP))
+    pooled = rows.sort("valid").rename({"unique_id": "shop"})
+    with pytest.raises(Refused, match="valid, issued hold times, and rows of one stream have the same: --order NAME"):
+        audit(pooled, SHOP)
+    assert gained(audit(pooled, SHOP, columns={"order": "issued"})) == gained(found)
+
+
+@pytest.mark.parametrize("name", ["ds", "Datum"])
+def test_dates_that_begin_with_the_day_are_not_guessed(name: str) -> None:
+    rows = one(**{name: [(FIRST + t * DAY).strftime("%d.%m.%Y") for t in range(150)]})
+    with pytest.raises(Refused, match=rf"row 1: the step \({name}\) must be .* a time such as .* got '26.10.2024'"):
+        audit(rows, SHOP)
+
+
+UNIX = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+@pytest.mark.parametrize("unit", UNIX)
+def test_unix_times_are_times(unit: str) -> None:
+    times = hours(150)
+    wanted = audit(one(ds=times), SHOP)
+    found = audit(one(ds=[int(t.replace(tzinfo=datetime.UTC).timestamp()) * 10**9 // UNIX[unit] for t in times]), SHOP)
+    assert gained(found) == gained(wanted)
+    assert found.unit == "hour"
+    (row,) = found.streams.to_dicts()
+    assert row["alarm_time"] == f"{times[row['alarm'] - 1].isoformat()}Z"
+    assert any("the steps (ds) are read as times: Unix" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Kolkata", "UTC"])
+def test_times_in_the_answer_are_by_the_clock_of_the_log(zone: str, as_text: bool) -> None:
+    times = hours(150, zone)
+    column = pl.Series([t.isoformat() for t in times]) if as_text else pl.Series(times, dtype=pl.Datetime("us", zone))
+    found = audit(shuffled(one(ds=column)), SHOP)
+    (row,) = json.loads(found.to_json())["streams"]
+    shown = [time.isoformat().replace("+00:00", "Z") for time in times]
+    assert (row["alarm_time"], row["since_time"]) == (shown[row["alarm"] - 1], shown[row["since"] - 1])
+    assert (found.first, found.last, found.unit) == (shown[0], shown[-1], "hour")
+    assert found.at_P[-1] == np.datetime64(times[-1].replace(tzinfo=None), "ns")
+
+
+def test_a_missing_day_leaves_days_and_is_a_warning() -> None:
+    days = [FIRST.date() + t * DAY for t in range(151) if t != 40]
+    found = audit(one(ds=days), SHOP)
+    assert found.unit == "day"
+    assert "1 steps are not as far from the one before as is usual: some may be missing" in found.warnings
+
+
+def test_numbers_of_steps_that_skip_are_gaps_and_not_refused() -> None:
+    rows = shops({"a": 60, "b": 80}).with_columns(step=pl.int_range(pl.len()))  # numbered over all shops
+    found = audit(rows.filter(pl.col("step") % 17 > 0), SHOP)
+    assert "8 steps in 2 streams are not as far from the one before as is usual: some may be missing" in found.warnings
+    assert found.streams["steps"].to_list() == [56, 75]
+
+
+def test_a_repeated_local_hour_says_that_clocks_changed() -> None:
+    local = [time.replace(tzinfo=None) for time in hours(150, "Europe/Berlin")]
+    with pytest.raises(Refused, match=r"row 28: 2024-10-27T02:00:00 is there twice, also in row 27; clocks may have"):
+        audit(one(ds=local), SHOP)
+    other = [time if time != local[27] else local[100] for time in local]
+    with pytest.raises(Refused) as refused:
+        audit(one(ds=other), SHOP)
+    assert "clocks" not in str(refused.value)
+
+
+# The streams.
+
+
+def test_the_only_unread_column_that_tells_equal_times_apart_names_the_streams() -> None:
+    rows = dated(shops()).with_columns(row=pl.int_range(pl.len()), weather=pl.lit("?"), wind=pl.col("q10"))
+    rows = shuffled(rows.rename({"unique_id": "site"}))
+    found = audit(rows, SHOP)
+    assert gained(found) == gained(audit(shops(), SHOP))
+    assert "streams are those of site, the only column that tells equal times apart" in found.notes
+    both = rows.with_columns(town=pl.col("site").str.to_uppercase())
+    with pytest.raises(Refused, match=r"is there twice.*; site, town tell such rows apart, and --stream NAME says"):
+        audit(both, SHOP)
+    assert gained(audit(both, SHOP, columns={"stream": "site"})) == gained(found)
+    for log, columns in ((rows.drop("site"), {}), (rows, {"stream": "none"})):
+        with pytest.raises(Refused, match=r"is there twice, also in row \d+$"):
+            audit(log, SHOP, columns=columns)
+
+
+def test_a_number_of_each_row_is_no_stream() -> None:
+    rows = one(id=np.arange(150), ds=hours(150))
+    found = audit(rows, SHOP)
+    assert found.streams["stream"].to_list() == ["0"]
+    assert any("the values of id hardly repeat" in note for note in found.notes)
+    assert len(audit(rows, SHOP, columns={"stream": "id"}).streams) == 150
+
+
+# Outcomes that are not there.
+
+
+@pytest.mark.parametrize("word", [None, "", "NA", "nan"])
+def test_outcomes_that_are_not_known_yet_are_left_out_and_counted(word: str | None, tmp_path: Path) -> None:
+    last = pl.int_range(pl.len()).over("unique_id") >= pl.len().cast(pl.Int64).over("unique_id") - 3
+    rows = dated(shops()).with_columns(y=pl.when(last).then(pl.lit(word)).otherwise("y"))
+    rows = rows.with_columns(sold=pl.when(last).then(float("nan") if word else None).otherwise("sold"))
+    rows.write_csv(tmp_path / "log.csv")
+    for problem, state in ((SHOP, "y"), (STALL, "sold")):
+        columns = {"state": state}
+        wanted = audit(dated(shops()).filter(~last), problem, columns=columns)
+        for log in (shuffled(rows), tmp_path / "log.csv"):
+            found = audit(log, problem, columns=columns)
+            assert gained(found) == gained(wanted)
+            assert (found.at_P == wanted.at_P).all()
+            # of a stream of one step nothing is left
+            assert found.notes[-1].startswith("13 rows at the end of their streams have no outcome yet, and are left")
+
+
+def test_one_missing_inside_is_skipped_counted_and_paid_for_in_the_guarantee() -> None:
+    rows = one(100).with_columns(y=pl.when(pl.int_range(100).is_in([20, 60])).then(None).otherwise("y"))
+    found = audit(rows, SHOP)
+    assert found.streams.select("steps", "missing").row(0) == (98, 2)
+    assert [note for note in found.notes if "missing" in note] == [
+        "2 outcomes inside their streams are missing: these steps are skipped, and each adds what one step can cost to "
+        "what is guaranteed",
+        "missing outcomes add up to 2 per step to what is guaranteed of a stream",  # 2% of what one step can cost
+    ]
+
+
+def test_a_stream_without_any_outcome_does_not_stop_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = pl.col("unique_id").is_in(["Bee", "Dee"])
+    rows = dated(shops()).with_columns(y=pl.when(none).then(None).otherwise("y"))
+    wanted = audit(dated(shops()).filter(~none), SHOP)
+    found = audit(rows, SHOP)
+    assert gained(found) == gained(wanted)
+    assert "101 rows at the end of their streams have no outcome yet, and are left out" in found.notes
+    monkeypatch.setattr(parts, "_LARGE", 1)
+    monkeypatch.setattr(parts, "_PART", 3000)
+    dealt = audit(rows, SHOP)
+    assert dealt.streams.equals(found.streams)
+    assert dealt.notes == found.notes
+    for large in (1, 1 << 31):
+        monkeypatch.setattr(parts, "_LARGE", large)
+        with pytest.raises(Refused, match="no outcome is known yet"):
+            audit(rows.with_columns(y=pl.lit(None, pl.String)), SHOP)
+
+
+# When outcomes were known, and forecasts made.
+
+
+def table(rows: pl.DataFrame, **columns: Any) -> Any:
+    log = log_of(rows)
+    return table_of(log, found_columns(log, SHOP, Columns(**columns)), SHOP)
+
+
+def test_lags_by_a_literal_count() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rows = shops({"a": int(rng.integers(1, 9)), "b": 5})
+        at = rows["step"].to_numpy() + np.repeat(rng.integers(0, 3), len(rows))
+        known = at + rng.integers(0, 5, len(rows))
+        wanted = []
+        for name, t, then in zip(rows["unique_id"], at, known, strict=True):
+            own = at[(rows["unique_id"] == name).to_numpy()]
+            wanted.append(max(1, int(((own > t) & (own <= then)).sum()) + 1))
+        read = table(shuffled(rows.with_columns(step=at, told=known)), known_at="told").recording
+        assert read.lags_R.tolist() == wanted
+
+
+def test_known_at_says_how_late_outcomes_are() -> None:
+    rows = one(ds=hours(150))
+    late = rows.with_columns(known=pl.col("ds") + 2 * HOUR + datetime.timedelta(minutes=59))
+    found = audit(shuffled(late), SHOP, columns={"known_at": "known"})
+    assert gained(found) == gained(audit(rows, SHOP, lag=3))
+    assert found.streams["lag"].to_list() == [3]
+    early = rows.with_columns(known=pl.col("ds") - HOUR)
+    assert any(
+        note.startswith("150 outcomes were known before their own step, by known")
+        for note in audit(early, SHOP, columns={"known_at": "known"}).notes
+    )
+    with pytest.raises(
+        Refused, match=r"known must be given as the steps are, which are times without a zone, got whole"
+    ):
+        audit(rows.with_columns(known=pl.int_range(150)), SHOP, columns={"known_at": "known"})
+
+
+def test_forecasts_that_were_made_too_early_are_counted() -> None:
+    rows = one(ds=hours(150))
+    on_time = rows.with_columns(cutoff=pl.col("ds") - HOUR)
+    assert not audit(on_time, SHOP).notes
+    late = on_time.with_columns(cutoff=pl.col("ds") - pl.when(pl.int_range(150) < 10).then(2 * HOUR).otherwise(HOUR))
+    assert any(
+        note.startswith("9 forecasts were made before the outcome before theirs") for note in audit(late, SHOP).notes
+    )
+    with pytest.raises(Refused, match="keep one forecast per step, that of the latest cutoff"):
+        audit(pl.concat([on_time, on_time.with_columns(cutoff=pl.col("ds") - 2 * HOUR)]), SHOP)
+
+
+# What is mended, and what is refused.
+
+
+def test_what_was_done_to_quantiles_is_said() -> None:
+    rows = shops().with_columns(
+        q50=pl.when(pl.int_range(pl.len()) < 3).then(99.0).otherwise("q50"),
+        q10=pl.when(pl.int_range(pl.len()).is_between(2, 8)).then(-1.0).otherwise("q10"),
+    )
+    (note,) = audit(rows, STALL, columns={"state": "sold"}).notes
+    assert note == "9 rows had quantiles that cross or lie outside the possible outcomes, and were sorted and clipped"
+
+
+@pytest.mark.parametrize(
+    ("probs", "advised", "is_rounding"),
+    [
+        ([[0.51, 0.5], [0.5, 0.5]], "0.01", True),  # off by 0.010000000000000009
+        ([[0.34, 0.67], [0.3, 0.69], [0.41, 0.61]], "0.01", True),
+        ([[0.123456, 0.876541]], "3e-06", True),
+        ([[float(np.float16(0.1)), float(np.float16(0.9))]], "0.00013", True),
+        ([[0.6, 0.5]], "0.1", True),
+        ([[0.6, 0.6]], None, False),
+    ],
+)
+def test_the_tolerance_that_is_advised_is_the_least_that_does(probs: Any, advised: str, is_rounding: bool) -> None:
+    (dry, wet), n = np.array(probs).T, len(probs)
+    rows = pl.DataFrame({"y": ["dry"] * n, "p_dry": dry, "p_wet": wet})
+    with pytest.raises(Refused) as refused:
+        audit(rows[:1], SHOP)
+    says = f"if that is rounding, --tolerance {advised} divides" if is_rounding else "that is not rounding: of logits"
+    assert says in str(refused.value)
+    if is_rounding:
+        assert any(
+            "1 rows did not sum to one" in note for note in audit(rows[:1], SHOP, tolerance=float(advised)).notes
+        )
+        with pytest.raises(Refused):
+            audit(rows[:1], SHOP, tolerance=float(advised) * 0.9)
+
+
+def put(row: int, **cells: Any) -> Any:
+    """A change of some cells of a row."""
+    return lambda rows: rows.with_columns(
+        pl.when(pl.int_range(pl.len()) == row - 1).then(pl.lit(value)).otherwise(name).alias(name)
+        for name, value in cells.items()
+    )
+
+
+REFUSALS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "twice": (put(4, step=3), {}, "row 4: 3 of stream 'calm' is there twice, also in row 1"),
+    "NaN": (put(7, p_wet=float("nan")), {}, r"row 7: a probability \(p_wet\) is missing or not a number"),
+    "null": (put(1, p_dry=None), {}, r"row 1: a probability \(p_dry\) is missing or not a number"),
+    "state": (put(3, y="snow"), {}, r"row 3: the state \(y\) must be one of the states 'dry', 'wet', got 'snow'"),
+    "1.7": (put(2, p_wet=1.7, p_dry=-0.7), {}, r"row 2: a probability \(p_dry\) must lie in \[0, 1\], got -0.7 among"),
+    "1.7 of one column": (
+        put(2, p_wet=1.7),
+        {"probs": {"wet": "p_wet"}},
+        r"row 2: a probability \(p_wet\) must lie in \[0, 1\], got 1.7 among -0.7, 1.7",
+    ),
+    "per cent": (put(2, p_wet=70.0, p_dry=30.0), {}, "row 2: .* they look like percentages: divide them by 100"),
+    "counts": (put(2, p_wet=3.0, p_dry=5.0), {}, "row 2: .* of logits take the softmax, of counts divide by their sum"),
+    "stream": (put(5, unique_id=None), {}, r"row 5: the stream \(unique_id\) is missing"),
+    "step": (put(5, step=None), {}, r"row 5: the step \(step\) must be a whole number, or a time"),
+    "context": (put(6, q10=None), {"context": "q10"}, r"row 6: the context \(q10\) is missing"),
+    "scale": (put(8, q10=1.01), {"scale": "q10"}, r"row 1: the scale \(q10\) must be above 0 and at most 1"),
+    "payoffs": (
+        put(1),
+        {"payoffs": ["q10", "q50", "q90", "sold"]},
+        r"row 1: there must be 2 x 2 payoffs \(q10, q50, q90",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_bad_row_is_refused_with_its_file_number_and_value(what: str, suffix: str, tmp_path: Path) -> None:
+    change, columns, says = REFUSALS[what]
+    rows, path = change(shops().with_columns(sold=150.0)), tmp_path / f"log{suffix}"
+    rows.write_csv(path) if suffix == ".csv" else rows.write_parquet(path)
+    with pytest.raises(Refused, match=f"log{suffix}, {says}"):
+        audit(path, SHOP, columns=columns)
+
+
+def test_an_outcome_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    rows = shops().with_columns(pl.col("sold").cast(pl.String)).pipe(put(9, sold="none left"))
+    with pytest.raises(Refused, match=r"row 9: the outcome \(sold\) must be a number from 0 to inf, got 'none left'"):
+        audit(rows, STALL, columns={"state": "sold"})
+
+
+def test_a_refusal_names_one_row_and_counts_the_others() -> None:
+    rows = shops()
+    with pytest.raises(Refused, match=r"row 3: the state .*; one more row has it$"):
+        audit(put(9, y="snow")(put(3, y="snow")(rows)), SHOP)
+    with pytest.raises(
+        Refused, match=r"row 6: .* got 1.5 among [^;]*; of logits[^;]*; 14 more rows have the same fault"
+    ):
+        audit(
+            rows.with_columns(p_wet=pl.when(pl.int_range(pl.len()).is_between(5, 19)).then(1.5).otherwise("p_wet")),
+            SHOP,
+        )
