@@ -110,6 +110,8 @@ def test_numbers_that_may_be_unix_times_are(unit: int) -> None:
     assert numbered(low * 10**9 // unit - 1, high * 10**9 // unit - 1)[1] == NUMBERS
     assert numbered(low * 10**9 // unit, high * 10**9 // unit)[1] == NUMBERS
     assert numbered(0, 10**6) == (1, NUMBERS)
+    with pytest.raises(ValueError, match="one unit, got Unix seconds and Unix milliseconds"):
+        numbered(1_700_000_000, 1_700_000_000_000)
 
 
 def test_the_local_clock_goes_by_its_zone_over_a_change() -> None:

@@ -25,6 +25,9 @@ TIME = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)([T ](?P<minute>\d\d:\d\d)(:00|(?P<second>:\d\d(\.\d+)?))?)?(?P<zone>Z|[+-]\d\d:\d\d)?"
 )
 COLUMNS = ("acting on the model", "guarded", "difference")
+GUARDED = (
+    "Guarded: as the model advises until the alarm; after it by what occurred recently, until the model is right again."
+)
 _LISTED, _SHOWN = 8, 12  # streams in a sentence; actions and states of a table
 _RUNS, _FAR = 99, 1024  # of the simulation of a break: runs, and steps at most
 _FEW = 4  # steps per stream, below which they are hardly streams
@@ -281,11 +284,19 @@ def table(found: Any) -> Table:
     return Table(f"{answer(found)}\n", header, tuple(rows))
 
 
+_OTHERS = {
+    "fallback": "fallback (what the guard plays after an alarm, from the start)",
+    "Hedge": "Hedge (learning which action is best)",
+    "last outcome": "last outcome (what would have been best the last time)",
+    BEST: f"{BEST} (always the one that was best in hindsight)",
+}
+
+
 def others(found: Any) -> str:
     """What everyone else would have earned, for comparison."""
     names = [name for name in found.players if name not in ("model", "guard")]
     shown = zip(names, amounts(found, [found.totals[name] for name in names]), strict=True)
-    return f"For comparison, in total: {', '.join(f'{printable(name, 80)} {amount}' for name, amount in shown)}."
+    return "in total " + ", ".join(f"{_OTHERS.get(name) or printable(name, 80)} {amount}" for name, amount in shown)
 
 
 def today(found: Any) -> str:
@@ -361,7 +372,7 @@ def made(found: Any) -> list[tuple[str, str]]:
     of_word, each, wrongly = "", "", ""
     if n > 1:
         of_word, each = f" of its {word}", f" for each {word}"
-        wrongly = f"; of those said to have stopped being right, {found.settings.fdr:.0%} at most are right on average"
+        wrongly = f"; of the models named as broken {found.settings.fdr:.0%} at most are right, on average"
     lag, best = int(found.streams["lag"].to_numpy().max()), BEST_OF_ALL if BEST_OF_ALL in found.players else BEST
     ends = f", from {day(found.first)} to {day(found.last)}" if found.first and found.last else ""
     size = f"{counted(found.steps, unit)}{f' of {counted(n, word)}' if n > 1 else ''}{ends}"
@@ -372,6 +383,7 @@ def made(found: Any) -> list[tuple[str, str]]:
         ("Columns", chosen(found.columns)),
         ("Outcomes", f"known before the next {unit}" if lag == 1 else f"known up to {counted(lag, unit)} later"),
         ("False alarms", f"{rarely}{each}{wrongly}"),
+        ("For comparison", others(found)),
         ("Promise", f"whatever happens, the guard earns at most {bound} per {unit} less than the {best}{of_word}"),
         *(("Note", printable(note, 400)) for note in found.notes),
     ]
@@ -379,5 +391,5 @@ def made(found: Any) -> list[tuple[str, str]]:
 
 def report(found: Any) -> str:
     """All that the command prints."""
-    lines = [str(table(found)), "", others(found), today(found), *(f"! {warning}" for warning in warnings(found))]
+    lines = [str(table(found)), "", GUARDED, today(found), *(f"! {warning}" for warning in warnings(found))]
     return "\n".join([*lines, "", str(payoffs(found)), "", *(f"{name}: {text}" for name, text in made(found))])

@@ -25,7 +25,7 @@ _DATE = re.compile(
     rf"{ISO}|^\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b", re.ASCII
 )  # those that begin with the day are refused
 _ZONED = re.compile(r"(Z|UTC|[+-]\d\d(:?\d\d)?)$", re.ASCII)
-_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,18}(,0)?", re.ASCII)  # floats where numbers have decimal commas: 7,0
 _PATTERNS = ("p_{}", "prob_{}", "p{}", "{}")  # of one column per state
 _LISTS, _LISTED = ("probs", "probabilities", "p"), (pl.List, pl.Array)
 _SEEN = 1000  # rows from which the types of texts are known

@@ -47,7 +47,7 @@ def page(found: "Audit") -> str:
         f'<p class="do {verdict.kind}">{_safe(verdict.advice)}</p>',
         "<h2>What it earned</h2>",
         _table(words.table(found)._replace(title=""), wide=(1,)),
-        *(f'<p class="note">{_safe(text)}</p>' for text in (words.others(found), words.today(found))),
+        *(f'<p class="note">{_safe(text)}</p>' for text in (words.GUARDED, words.today(found))),
         f'<ul class="warn">{against}</ul>' if against else "",
         "<h2>Money over time</h2>",
         _money(found),
@@ -200,8 +200,8 @@ def _money(found: "Audit") -> str:
     lines = {kind: found.curves[name] - (found.curves["model"] if many else 0.0) for kind, name in names.items()}
     keys = {"model": words.COLUMNS[0], "guard": words.COLUMNS[1], "best": BEST}
     ends = dict(zip(lines, words.amounts(found, [line[-1] for line in lines.values()]), strict=True))
-    note = f"More than by acting on the {words.models(found)}" if many else "Earned"
-    note += f", added up{f', in {currency}' if currency else ''}."
+    note = f"How much more than by acting on the {words.models(found)}, the flat line" if many else "Earned, added up"
+    note += f", in {currency}." if currency else "."
     title = f"{note} In the end: {', '.join(f'{name} {ends[kind]}' for kind, name in keys.items())}."
     if np.ptp([0.0, *lines["best"]]) > 5 * np.ptp([0.0, *lines["model"], *lines["guard"]]) > 0:
         del lines["best"], keys["best"]  # beside it the others could not be seen

@@ -119,10 +119,14 @@ def moments_of(name: str, kind: pl.DataType, has_zones: bool = False) -> Moments
 
 def numbered(low: int, high: int) -> tuple[int, str]:
     """What numbers between these ends are: steps, or Unix times of 1990 to 2100 in a unit of so many nanoseconds."""
-    for each, kind in UNIX.items():
-        if low * each >= _FROM * _NS and high * each < _UNTIL * _NS:
-            return each, kind
-    return 1, NUMBERS
+    first, last = (
+        next((each for each in UNIX if _FROM * _NS <= end * each < _UNTIL * _NS), None) for end in (low, high)
+    )
+    if first is None or last is None:
+        return 1, NUMBERS
+    if first != last:
+        raise ValueError(f"steps must be of one unit, got {UNIX[first]} and {UNIX[last]}")
+    return first, UNIX[first]
 
 
 class Rhythm(NamedTuple):
