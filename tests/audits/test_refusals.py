@@ -3,7 +3,6 @@
 import datetime
 import os
 import pickle
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ SHOP = lr.DecisionProblem.from_payoffs([[100, -20], [0, 0]], actions=["open", "s
 STALL = lr.problems.newsvendor_of_numbers([0, 10, 20], price=5, cost=3)
 GOOD: dict[str, Any] = {"stream": ["a"] * 3, "step": [1, 2, 3], "y": ["dry", "wet", "dry"], "p_dry": [0.4] * 3}
 GOOD |= {"p_wet": [0.6] * 3, "odd": [1, 2, 3]}
-OBJECTS = pl.Series([object()] * 3, dtype=pl.Object)
 SALES: dict[str, Any] = {"y": [1.0, 2.0, 3.0], "q10": [0.0] * 3, "q90": [5.0] * 3}
 NOON, UTC = datetime.datetime(2026, 1, 1, 12), datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
@@ -34,8 +32,6 @@ def text(*lines: str) -> bytes:
 
 
 def two(one: dict[str, Any], other: dict[str, Any]) -> Callable[[Path], Path]:
-    """A folder of two files."""
-
     def made(at: Path) -> Path:
         for name, own in (("1.parquet", one), ("2.parquet", other)):
             pl.DataFrame(own).write_parquet(at / name)
@@ -94,16 +90,16 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a header twice": (text("a,1,dry,.5,.5").replace(b"stream", b"y"), {}, "y is there twice or more"),
     "lists as streams": (rows(stream=[["a"]] * 3), {}, r"stream must hold names or numbers, got List\(String\)"),
     "bytes as states": (rows(y=[b"dry"] * 3), {}, "y must hold names or numbers, got Binary"),
-    "objects as contexts": (rows(odd=OBJECTS), {"context": "odd"}, "odd must hold names or numbers, got Object"),
-    "no probabilities": (rows(p_wet=None), {}, "a column of probabilities per state .*--probs dry=.*one is enough"),
+    "objects as contexts": (rows(odd=pl.Series([len] * 3)), {"context": "odd"}, "odd must hold names or .*Object"),
+    "no probabilities": (rows(p_wet=None, p=[0.6] * 3), {}, "a column of probabilities per state .*--probs dry=.*one"),
     "a list that is none": (rows(p_wet=None), {"probs": "p_dry"}, r"\(p_dry\) must be lists of 2, got Float64"),
     "three for two": (GOOD, {"probs": ["p_dry", "p_wet", "odd"]}, "must be 2, or one that holds lists, got p_dry"),
     "a state that is none": (GOOD, {"probs": {"snow": "odd"}}, "a different one for each of dry, wet, or one for one"),
     "no such probabilities": (GOOD, {"probs": {"wet": "x"}}, "of probs must be among stream, .*, got x"),
     "three payoffs": (GOOD, {"payoffs": ["odd"] * 3}, "must be 2 x 2, action by action, or one that holds lists"),
     "no quantiles": ({"y": [1.0]}, {}, "there must be columns of quantiles: q10, .* says which of"),
-    "several models": (SALES | {"A-lo-80": [1.0] * 3, "B-lo-80": [1.0] * 3}, {}, "of 3 models, , A, B: columns="),
-    "no such model": (SALES, {"model": "A"}, "must be one of those with quantiles, , got 'A'"),
+    "several models": (SALES | {"A-lo-80": [1.0] * 3, "B-lo-80": [1.0] * 3}, {}, "of 3 models, the one of q10, A, B: "),
+    "no such model": (SALES, {"model": "A"}, "those with quantiles, the one of q10, got 'A'"),
     "a model and quantiles": (SALES, {"model": "A", "quantiles": {0.1: "q10"}}, "a model or quantiles, not both"),
     "a level twice": (SALES | {"0.1": [1.0] * 3}, {}, "'q10' and '0.1' are both the quantile at level 0.1"),
     "a level of one digit": (SALES | {"q5": [1.0] * 3}, {}, "q5 may be the quantile at 0.05 or at 0.5"),
@@ -127,10 +123,10 @@ def test_bad_logs(name: str, tmp_path: Path) -> None:
     log, columns, words = BAD[name]
     log = log(tmp_path) if callable(log) else file("log.csv", log)(tmp_path) if isinstance(log, bytes) else log
     log = pl.DataFrame(log) if isinstance(log, dict) else log
-    of_numbers = isinstance(log, pl.DataFrame) and "p_dry" not in log.columns and "stream" not in log.columns
+    of_numbers = isinstance(log, pl.DataFrame) and "stream" not in log.columns
     with pytest.raises(ValueError, match=f"(?s){words}") as caught:
         audit(log, STALL if of_numbers else SHOP, columns=columns)
-    assert str(caught.value).isprintable() or re.search("│|┌", str(caught.value))
+    assert not isinstance(caught.value, Refused) or str(caught.value).isprintable()
 
 
 def test_a_refusal_may_be_sent_to_another_process() -> None:

@@ -110,8 +110,11 @@ def test_numbers_that_may_be_unix_times_are(unit: int) -> None:
     assert numbered(low * 10**9 // unit - 1, high * 10**9 // unit - 1)[1] == NUMBERS
     assert numbered(low * 10**9 // unit, high * 10**9 // unit)[1] == NUMBERS
     assert numbered(0, 10**6) == (1, NUMBERS)
-    with pytest.raises(ValueError, match="one unit, got Unix seconds and Unix milliseconds"):
-        numbered(1_700_000_000, 1_700_000_000_000)
+
+
+def test_unix_seconds_may_have_fractions() -> None:
+    at, _ = read([1.7e9, 1.7e9 + 0.25, 1.7e9 + 0.1])
+    assert at == [17 * 10**17, 17 * 10**17 + 25 * 10**7, 17 * 10**17 + 10**8]
 
 
 def test_the_local_clock_goes_by_its_zone_over_a_change() -> None:

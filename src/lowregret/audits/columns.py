@@ -21,10 +21,8 @@ _USUAL = {
     "state": ("state", "y", "outcome", "actual", "target"),
 }
 _CUTOFF = "cutoff"  # when a forecast was made, as Chronos and Nixtla call it; or a threshold
-_DATE = re.compile(
-    rf"{ISO}|^\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b", re.ASCII
-)  # those that begin with the day are refused
 _ZONED = re.compile(r"(Z|UTC|[+-]\d\d(:?\d\d)?)$", re.ASCII)
+_DATE = re.compile(rf"{ISO}|^\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b", re.ASCII)  # day first, which is refused
 _WHOLE = re.compile(r"[+-]?\d{1,18}(,0)?", re.ASCII)  # floats where numbers have decimal commas: 7,0
 _PATTERNS = ("p_{}", "prob_{}", "p{}", "{}")  # of one column per state
 _LISTS, _LISTED = ("probs", "probabilities", "p"), (pl.List, pl.Array)
@@ -113,7 +111,7 @@ def listed(names: Any, most: int = 12) -> str:
 
 def found_columns(log: Log, problem: DecisionProblem | Payoff, columns: Columns) -> Found:
     """The columns of a log for a problem."""
-    schema, keys = log.schema, dict[str, str | None]()
+    schema, keys = log.schema, dict[str, Any]()
     there, notes = list(schema), ["numbers are read with decimal commas"] * log.has_commas
     folded = {name.strip().casefold(): name for name in reversed(there)} | {name: name for name in there}
     named = set(_all_names(list(vars(columns).values())))
@@ -164,36 +162,21 @@ def found_columns(log: Log, problem: DecisionProblem | Payoff, columns: Columns)
     read = [*taken, *values.there, *payoffs, *(name for own in references.values() for name in own.there)]
     cutoff = folded.get(_CUTOFF)
     cutoff = None if cutoff is None or cutoff in read or schema[cutoff].is_float() else cutoff
-    rivals: list[str] = []
-    if order is None:
-        moments = [name for name in there if schema[name] == pl.Date or isinstance(schema[name], pl.Datetime)]
-        free = [name for name in there if name in moments or schema[name] == pl.String]
-        seen = _head(log, [name for name in free if name not in (*read, cutoff)])
-        dates = {name: sum(bool(_DATE.match(value)) for value in own) for name, own in seen.items()}
-        times = [name for name in seen if seen[name] and (name in moments or 2 * dates[name] > len(seen[name]))]
-        if len(times) == 1:
-            order = times[0]
-            notes.append(f"rows are put in the order of {order}, the only column of times")
-        rivals = times[1:] and times
-    cutoff = None if order is None else cutoff
-    dated = [name for name in (order, keys["known_at"], cutoff) if name and schema[name] in TEXTS]
-    texts = _head(log, dated)
-    first = [value for own in texts.values() for value in own if re.match(ISO, value)]
+    rivals = [] if order else _times(log, [name for name in there if name not in (*read, cutoff)])
+    if len(rivals) == 1:
+        keys["order"], rivals = rivals[0], []
+        notes.append(f"rows are put in the order of {keys['order']}, the only column of times")
+    cutoff = keys["order"] and cutoff
+    texts = _head(log, [name for name in (keys["order"], keys["known_at"], cutoff) if name and schema[name] in TEXTS])
+    moments = {name: [value for value in own if re.match(ISO, value)] for name, own in texts.items()}
     counted = [name for name, own in texts.items() if 2 * sum(map(bool, map(_WHOLE.fullmatch, own))) > len(own)]
-    if cutoff in texts and cutoff not in counted and not any(re.match(ISO, value) for value in texts[cutoff]):
-        cutoff = None
     found = Found(
-        stream=stream,
-        order=order,
-        state=state,
+        **keys,
         values=values,
-        known_at=keys["known_at"],
-        cutoff=cutoff,
-        context=keys["context"],
-        scale=keys["scale"],
+        cutoff=None if cutoff in texts and cutoff not in counted and not moments[cutoff] else cutoff,
         references=tuple(references.items()),
         payoffs=payoffs,
-        has_zones=any(_ZONED.search(value[10:]) for value in first),
+        has_zones=any(_ZONED.search(value[10:]) for own in moments.values() for value in own),
         counted=tuple(counted),
         is_guess=columns.stream is None,
         rivals=tuple(rivals),
@@ -211,6 +194,15 @@ def _all_names(own: Any) -> list[str]:
     if isinstance(own, (Mapping, list, tuple)):
         return [name for one in (own.values() if isinstance(own, Mapping) else own) for name in _all_names(one)]
     return [own] if own else []
+
+
+def _times(log: Log, names: Sequence[str]) -> list[str]:
+    """Which of these columns hold times: by their types, or as most of their first texts do."""
+    schema = log.schema
+    typed = [name for name in names if schema[name] == pl.Date or isinstance(schema[name], pl.Datetime)]
+    seen = _head(log, [name for name in names if name in typed or schema[name] == pl.String])
+    dates = {name: sum(bool(_DATE.match(value)) for value in own) for name, own in seen.items()}
+    return [name for name, own in seen.items() if own and (name in typed or 2 * dates[name] > len(own))]
 
 
 def _head(log: Log, names: Sequence[str]) -> dict[str, list[str]]:
@@ -316,21 +308,20 @@ def quantile_columns(there: Sequence[str]) -> dict[str, dict[float, str]]:
     return several or found
 
 
-def _quantiles(log: Log, free: Sequence[str], columns: Columns, state: str | None) -> Values:
+def _quantiles(log: Log, free: Sequence[str], columns: Columns, state: str) -> Values:
     """The columns of quantiles; a forecast without a level is a median if it is in the middle of all intervals."""
     own, point = dict(columns.quantiles or {}), None
     if own and columns.model is not None:
         raise ValueError("columns must name a model or quantiles, not both")
     if not own:
         models = quantile_columns(free)
+        called = listed(name or f"the one of {next(iter(its.values()))}" for name, its in models.items())
         if columns.model is not None and columns.model not in models:
             raise ValueError(
-                f"the model must be one of those with quantiles, {listed(models)}, got {inputs.shown(columns.model)}"
+                f"the model must be one of those with quantiles, {called}, got {inputs.shown(columns.model)}"
             )
         if columns.model is None and len(models) > 1:
-            raise ValueError(
-                f"the log has the quantiles of {len(models)} models, {listed(models)}: columns={{'model': NAME}}"
-            )
+            raise ValueError(f"the log has the quantiles of {len(models)} models, {called}: columns={{'model': NAME}}")
         if not models:
             raise ValueError(
                 "there must be columns of quantiles: q10, q50, q90, or 0.1, 0.5, 0.9, or MODEL-lo-90, MODEL-hi-90, or "
@@ -344,7 +335,7 @@ def _quantiles(log: Log, free: Sequence[str], columns: Columns, state: str | Non
                 "columns={'quantiles': {LEVEL: NAME, ...}} says which"
             )
     own = dict(sorted(own.items()))
-    values = _there(Values(tuple(own.values()), tuple(own)), [*free, *filter(None, [state])], "quantiles")
+    values = _there(Values(tuple(own.values()), tuple(own)), [*free, state], "quantiles")
     pairs = [(own[a], own[round(1 - a, 9)]) for a in own if a < 0.5 and round(1 - a, 9) in own]
     if point is None or not pairs:
         return values

@@ -74,7 +74,9 @@ def plain(log: Log, found: Found, problem: Any, as_text: bool = False) -> tuple[
         rows = rows._replace(rows=rows.rows.with_columns(numbers))
         schema = schema | dict.fromkeys([*(name for name in written if name not in steps), *names], pl.String())
     if found.counted:  # steps that are numbers, written as texts
-        counts = column(*found.counted).cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
+        counts = (
+            column(*found.counted).cast(pl.String).str.strip_chars().str.strip_suffix(",0").cast(pl.Int64, strict=False)
+        )
         rows = rows._replace(rows=rows.rows.with_columns(counts))
         schema = schema | dict.fromkeys(found.counted, pl.Int64())
     own = _Cells(log, schema)
@@ -291,7 +293,7 @@ def checked(
     refuse_rivals(rows, log, found)
     unit, own_kind = numbered(shared.low, shared.high) if kind == NUMBERS else (1, kind)
     if own_kind != kind:
-        found = found._replace(notes=(*found.notes, f"the steps ({found.order}) are read as times: {own_kind}"))
+        found = found._replace(notes=(*found.notes, f"the steps ({found.order}) are read as Unix times"))
     zone = None if found.order is None else getattr(log.schema[found.order], "time_zone", None)
     offset_R = rows["offset"].to_numpy() if "offset" in rows.columns else None
     clock = Clock(rows["at"].to_numpy() * unit, own_kind, zone, offset_R)

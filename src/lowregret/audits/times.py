@@ -97,7 +97,10 @@ def moments_of(name: str, kind: pl.DataType, has_zones: bool = False) -> Moments
     if kind.is_integer():
         return Moments(own.cast(pl.Int64, strict=False), NUMBERS)
     if kind.is_float() or kind.is_decimal():
-        return Moments(pl.when(own == own.floor()).then(own).cast(pl.Int64, strict=False), NUMBERS)
+        number = own.cast(pl.Float64)
+        whole = pl.when(number == number.floor()).then(number).cast(pl.Int64, strict=False)
+        is_unix = number.is_between(_FROM, _UNTIL, closed="left")  # in seconds, whose fractions count too
+        return Moments(pl.when(is_unix).then((number * 1e6).round().cast(pl.Int64) * 1000).otherwise(whole), NUMBERS)
     if kind == pl.Time:
         return Moments(own.to_physical(), CLOCK)
     if isinstance(kind, pl.Duration):
