@@ -16,6 +16,7 @@ from lowregret.audits.times import (
     ZONED,
     Clock,
     moments_of,
+    nanoseconds,
     numbered,
     rhythms_of,
     together,
@@ -110,6 +111,8 @@ def test_numbers_that_may_be_unix_times_are(unit: int) -> None:
     assert numbered(low * 10**9 // unit - 1, high * 10**9 // unit - 1)[1] == NUMBERS
     assert numbered(low * 10**9 // unit, high * 10**9 // unit)[1] == NUMBERS
     assert numbered(0, 10**6) == (1, NUMBERS)
+    at = pl.Series([low * 10**9 // unit, high * 10**9 // unit - 1]).to_frame("at").select(nanoseconds(pl.col("at")))
+    assert at["at"].to_list() == [low * 10**9, (high * 10**9 // unit - 1) * unit]
 
 
 def test_unix_seconds_may_have_fractions() -> None:

@@ -16,7 +16,7 @@ from .faults import UNKNOWN, Pooled, refuse_doubled, refuse_rivals, refuse_rows
 from .reading import MISSING, ROW, TEXTS, Log, Refused, column, log_of
 from .recording import Recording, SideInformation
 from .settings import Columns
-from .times import NUMBERS, ROWS, Clock, Moments, Rhythms, moments_of, numbered, rhythms_of
+from .times import NUMBERS, ROWS, Clock, Moments, Rhythms, moments_of, nanoseconds, numbered, rhythms_of
 
 _WAITING = "rows at the end of their streams have no outcome yet, and are left out"
 _MISSING = (
@@ -291,12 +291,14 @@ def checked(
     shared = shared or shared_by(rows)
     rows, names, found = _by_stream(rows, found)
     refuse_rivals(rows, log, found)
-    unit, own_kind = numbered(shared.low, shared.high) if kind == NUMBERS else (1, kind)
+    own_kind = numbered(shared.low, shared.high)[1] if kind == NUMBERS else kind
     if own_kind != kind:
+        times = [name for name in ("at", "known_at", "cutoff") if name in rows.columns]
+        rows = rows.with_columns(nanoseconds(pl.col(name)) for name in times)
         found = found._replace(notes=(*found.notes, f"the steps ({found.order}) are read as Unix times"))
     zone = None if found.order is None else getattr(log.schema[found.order], "time_zone", None)
     offset_R = rows["offset"].to_numpy() if "offset" in rows.columns else None
-    clock = Clock(rows["at"].to_numpy() * unit, own_kind, zone, offset_R)
+    clock = Clock(rows["at"].to_numpy(), own_kind, zone, offset_R)
     refuse_doubled(rows, clock, names, log, found)
     rhythms, counts = rhythms_of(clock, rows["stream"].to_numpy()), Counter[str]()
 
@@ -307,8 +309,8 @@ def checked(
     forecasts, mended = _forecasts(rows, "v", found.values, problem)
     references = [_forecasts(rows, f"r{q}_", own, problem)[0] for q, (_, own) in enumerate(found.references)]
     counts[_SORTED if found.values.levels else _DIVIDED] += mended
-    lags_R = None if found.known_at is None else _lags(rows, clock, known_R, unit, found, counts)
-    _count_ahead(rows, clock, unit, found, counts)
+    lags_R = None if found.known_at is None else _lags(rows, known_R, found, counts)
+    _count_ahead(rows, found, counts)
     context_R = None
     if shared.contexts is not None:
         places = pl.Series(np.arange(len(shared.contexts)))
@@ -387,14 +389,12 @@ def _forecasts(rows: pl.DataFrame, prefix: str, values: Values, problem: Any) ->
     return values_RxV, int(off_R.sum())
 
 
-def _lags(
-    rows: pl.DataFrame, clock: Clock, known_R: np.ndarray, unit: int, found: Found, counts: Counter[str]
-) -> np.ndarray:
+def _lags(rows: pl.DataFrame, known_R: np.ndarray, found: Found, counts: Counter[str]) -> np.ndarray:
     """After how many steps each outcome was known: the first step after that time knows it. Near the end of a stream,
     how many steps did not know it.
     """
-    at_R, code_R = clock.at_R, rows["stream"].to_numpy().astype(np.int64)
-    then_R = np.where(known_R, rows["known_at"].fill_null(0).to_numpy() * unit, at_R)
+    at_R, code_R = rows["at"].to_numpy(), rows["stream"].to_numpy().astype(np.int64)
+    then_R = np.where(known_R, rows["known_at"].fill_null(0).to_numpy(), at_R)
     counts[_EARLY.format(found.known_at)] += int((then_R < at_R).sum())
     moments = np.unique(np.concatenate([at_R, then_R]))
     step_R, known_R = (code_R * len(moments) + np.searchsorted(moments, own) for own in (at_R, then_R))
@@ -402,9 +402,9 @@ def _lags(
     return lags_R
 
 
-def _count_ahead(rows: pl.DataFrame, clock: Clock, unit: int, found: Found, counts: Counter[str]) -> None:
+def _count_ahead(rows: pl.DataFrame, found: Found, counts: Counter[str]) -> None:
     """Forecasts that were made too early to know the outcome before theirs."""
     if found.cutoff is not None:
-        code_R, made_R = rows["stream"].to_numpy(), rows["cutoff"].to_numpy() * unit
-        is_ahead_R = (code_R[1:] == code_R[:-1]) & (made_R[1:] < clock.at_R[:-1])
+        code_R, at_R, made_R = (rows[name].to_numpy() for name in ("stream", "at", "cutoff"))
+        is_ahead_R = (code_R[1:] == code_R[:-1]) & (made_R[1:] < at_R[:-1])
         counts[_AHEAD.format(found.cutoff)] += int(is_ahead_R.sum())
