@@ -10,7 +10,7 @@ from .columns import Found
 from .parts import Summary, Whole, judged_table, part_of, whole_of
 from .reading import Log, Refused, scanned
 from .settings import AuditSettings
-from .table import checked, collected, plain
+from .table import checked, of_plain
 
 _RETRIES = 5  # of a task whose worker was lost
 _TASKS = 4  # per core
@@ -27,8 +27,7 @@ def on_ray(log: Log, found: Found, problem: Any, how: AuditSettings) -> tuple[Wh
     if not ray.is_initialized():
         here = {} if os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
         ray.init(log_to_driver=False, **here)
-    rows, kind = plain(log, found, problem)
-    found, whole, shared = whole_of(rows, kind, log, found)
+    found, whole, shared = of_plain(log, found, problem, lambda rows, kind: whole_of(rows, kind, log, found))
     judge = ray.remote(judged_part).options(max_retries=_RETRIES)
     given, n = ray.put((found, problem, how, whole, shared)), _TASKS * int(ray.cluster_resources().get("CPU", 1))
 
@@ -48,12 +47,11 @@ def judged_part(paths: Sequence[Path], given: tuple[Any, ...], part: int, n: int
     found, problem, how, whole, shared = given
     try:
         log = scanned(paths)
-        rows, kind = plain(log, found, problem)
-        own = part_of(n) == part
-        text = plain(log, found, problem, as_text=True)[0]
-        frame = collected(log, [lambda: rows.filter(own), lambda: text.filter(own)])
-        if not len(frame):
+        rows, kind = of_plain(
+            log, found, problem, lambda rows, kind: (rows.filter(part_of(n) == part).collect(engine="streaming"), kind)
+        )
+        if not len(rows):
             return None
-        return judged_table(checked(frame, kind, log, found, problem, how.tolerance, shared), problem, how, whole)
+        return judged_table(checked(rows, kind, log, found, problem, how.tolerance, shared), problem, how, whole)
     except Refused as error:
         return error

@@ -81,7 +81,7 @@ def gate_scores(
         if name not in source.schema:
             raise ValueError(f"the column of {role} must be one of {listed(source.schema)}, got {inputs.shown(name)}")
     rows = source.as_text([name for role, name in named.items() if role != "order"]).rows
-    table = collected(source, [lambda: rows.select(ROW, **{role: pl.col(name) for role, name in named.items()})])
+    table = collected(source, rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
     if not len(table):
         raise Refused(source.source, None, "it has no rows")
     if candidate is not None:
@@ -330,7 +330,7 @@ def _joined(
         raise Refused(log.source, None, f"{reason}: --order NAME")
     clocks = (found.order, found.known_at, found.cutoff)
     rows = log.as_text([name for name in (*found.needed, who) if name not in clocks]).rows
-    table = collected(log, [lambda: rows.select(ROW, *found.needed, pl.col(who).alias(_WHO))])
+    table = collected(log, rows.select(ROW, *found.needed, pl.col(who).alias(_WHO)))
     table = _of_two(table, _WHO, *models)
     values = [name for name in found.values.names if name]
     theirs = {name: f"{models[1]}: {name}" for name in values} | {ROW: _THEIRS, found.state: f"{_THEIRS} {found.state}"}

@@ -1,6 +1,7 @@
 """The parts of an audit: a log in one table, or dealt out by stream on the disk; streams judged side by side."""
 
 import math
+import tempfile
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,9 +19,9 @@ from .columns import Found
 from .judging import judge
 from .players import in_payoffs
 from .reading import Log, Refused
-from .recording import Block, Recording
+from .recording import Block
 from .settings import AuditSettings
-from .table import Shared, Table, checked, plain, table_of
+from .table import Shared, Table, checked, of_plain, table_of
 from .times import NUMBERS, ROWS, ZONED, Clock, Rhythms, local, numbered
 
 BINS, POINTS = 10, 240  # of probabilities; of a curve
@@ -54,27 +55,19 @@ def dealt(log: Log, found: Found, problem: Any, how: AuditSettings, folder: Path
         recording, clock = table.recording, table.clock
         ends = (int(clock.local_R.min()), int(clock.local_R.max())) if clock.is_dated else (1, recording.longest)
         return Whole(recording.n_steps, len(recording.names), recording.longest, *ends, clock.is_dated), iter([table])
-    place, kind = part_of(math.ceil(size / _PART)), ""
-    for as_text in (False, True):  # a cell that is no number is found among those read as text
-        rows, kind = plain(log, found, problem, as_text)
-        folder /= "parts"
-        into = pl.PartitionBy(folder, key={"part": place}, include_key=False, approximate_bytes_per_file=1 << 40)
-        try:
-            rows.sink_parquet(into, compression="lz4", engine="streaming", mkdir=True, maintain_order=False)
-            break
-        except pl.exceptions.PolarsError as error:
-            if as_text:
-                raise log.unreadable(error) from error
-    found, whole, shared = whole_of(
-        pl.scan_parquet(folder / "*" / "*.parquet", hive_partitioning=False), kind, log, found
-    )
 
-    def read() -> Iterator[Table]:
-        for part in sorted(folder.iterdir()):
-            rows = pl.read_parquet(part / "*.parquet", hive_partitioning=False)
-            yield checked(rows, kind, log, found, problem, how.tolerance, shared)
+    def dealt_out(rows: pl.LazyFrame, kind: str) -> tuple[Path, str]:
+        into = Path(tempfile.mkdtemp(dir=folder))
+        key = {"part": part_of(math.ceil(size / _PART))}
+        each = pl.PartitionBy(into, key=key, include_key=False, approximate_bytes_per_file=1 << 40)
+        rows.sink_parquet(each, compression="lz4", engine="streaming", mkdir=True, maintain_order=False)
+        return into, kind
 
-    return whole, read()
+    into, kind = of_plain(log, found, problem, dealt_out)
+    rows = pl.scan_parquet(into / "*" / "*.parquet", hive_partitioning=False)
+    found, whole, shared = whole_of(rows, kind, log, found)
+    each = (pl.read_parquet(part / "*.parquet", hive_partitioning=False) for part in sorted(into.iterdir()))
+    return whole, (checked(rows, kind, log, found, problem, how.tolerance, shared) for rows in each)
 
 
 def part_of(n: int) -> pl.Expr:
@@ -85,9 +78,8 @@ def part_of(n: int) -> pl.Expr:
 def whole_of(rows: pl.LazyFrame, kind: str, log: Log, found: Found) -> tuple[Found, Whole, Shared]:
     """What is known of the streams of rows that are not held, and what the parts of these rows have in common."""
     at, is_known = pl.col("at"), pl.col("state").is_not_null()
-    streams = rows.group_by("stream").agg(
-        pl.len(), low=at.min(), high=at.max(), last=pl.when(is_known).then(at).max()
-    ).collect(engine="streaming")  # fmt: skip
+    ends = {"low": at.min(), "high": at.max(), "last": pl.when(is_known).then(at).max()}
+    streams = rows.group_by("stream").agg(pl.len(), **ends).collect(engine="streaming")
     if found.is_guess and 2 * int((streams["len"] == 1).sum()) > int(streams["len"].sum()):
         raise ValueError(f"the values of {found.stream} hardly repeat: --stream says which column names the streams")
     contexts = None
@@ -102,9 +94,11 @@ def whole_of(rows: pl.LazyFrame, kind: str, log: Log, found: Found) -> tuple[Fou
     each = kept.group_by("stream").agg(pl.len(), low=here.min(), high=here.max()).collect(engine="streaming")
     if not len(each):
         raise Refused(log.source, None, "no outcome is known yet")
-    longest, is_dated = int(each["len"].to_numpy().max()), Clock(np.zeros(0, np.int64), kind).is_dated
-    ends = (int(each["low"].to_numpy().min()), int(each["high"].to_numpy().max())) if is_dated else (1, longest)
-    whole = Whole(int(each["len"].sum()), len(each), longest, *ends, is_dated)
+    n, longest, first, last = each.select(
+        pl.sum("len"), pl.max("len").alias("longest"), pl.min("low"), pl.max("high")
+    ).row(0)
+    is_dated = Clock(np.zeros(0, np.int64), kind).is_dated
+    whole = Whole(n, len(each), longest, first if is_dated else 1, last if is_dated else longest, is_dated)
     return found._replace(is_guess=False), whole, Shared(low, high, contexts)
 
 
@@ -171,21 +165,14 @@ def _jobs(table: Table, problem: Any, how: AuditSettings) -> Iterator[tuple[Guar
         lags_B = np.maximum.reduceat(recording.lags_R, recording.start_B)
     horizons_B = recording.lengths_B if how.horizon is None else np.full(len(lags_B), how.horizon)
     cells = max(1, _CELLS // (problem.n_actions + recording.width))
-    groups, first_G, which_B = np.unique(
-        np.stack([lags_B, horizons_B], axis=1), axis=0, return_index=True, return_inverse=True
-    )
-    work = recording.n_steps + _ALONE * int(recording.lengths_B[first_G].sum())
+    groups, which_B = np.unique(np.stack([lags_B, horizons_B], axis=1), axis=0, return_inverse=True)
+    work = recording.n_steps + _ALONE * int(groups[:, 1].sum())
     for g, (lag, horizon) in enumerate(groups.tolist()):
-        guard = guard_of(recording, problem, how.delta, horizon, lag)
+        test = ExactTest(how.delta, horizon)
+        guard = Guard(recording.stakes(problem), against=recording.against, test=test, lag=lag)
         form_of(guard.engine, work)  # compiled before the first block, where that is worth it
         for block in recording.blocks(cells, index_B=np.flatnonzero(which_B.ravel() == g)):
             yield guard, block
-
-
-def guard_of(recording: Recording, problem: Any, delta: float, horizon: int, lag: int) -> Guard:
-    """The guard of an audit."""
-    test = ExactTest(delta, horizon)
-    return Guard(recording.stakes(problem), against=recording.against, test=test, lag=lag)
 
 
 def _points(table: Table, block: Block, whole: Whole) -> np.ndarray:
@@ -203,20 +190,17 @@ def _points(table: Table, block: Block, whole: Whole) -> np.ndarray:
 def _frame(table: Table, index_B: np.ndarray, columns: Sequence[dict[str, np.ndarray]]) -> pl.DataFrame:
     """A row per stream, in the order of the recording; with the times of alarms and breaks, as the log has them."""
     recording, clock, order_B = table.recording, table.clock, np.argsort(index_B)
-    streams = pl.DataFrame({"stream": pl.Series(recording.names, dtype=pl.String)})
+    found: dict[str, Any] = {"stream": pl.Series(recording.names, dtype=pl.String)}
     for name in columns[0]:
         own_B = np.concatenate([own[name] for own in columns])[order_B]
-        text = own_B.dtype.kind in "OU"
-        column = pl.Series(name, own_B.tolist(), dtype=pl.String) if text else pl.Series(name, own_B)
-        if name in ("alarm", "since", "seems_lag"):
-            column = column.replace(0, None)
-        streams = streams.with_columns(column)
+        found[name] = pl.Series(own_B.tolist(), dtype=pl.String) if own_B.dtype.kind in "OU" else own_B
         if name in ("alarm", "since"):
-            there_B = own_B > 0
-            times = np.full(len(own_B), None, dtype=object)
-            times[there_B] = clock.texts((recording.start_B + own_B - 1)[there_B]) if clock.kind != ROWS else None
-            streams = streams.with_columns(pl.Series(f"{name}_time", times.tolist(), dtype=pl.String))
-    return streams.with_columns(pl.col("guard_then").fill_nan(None))
+            rows = (recording.start_B + own_B - 1)[own_B > 0]
+            texts = iter(clock.texts(rows) if clock.kind != ROWS else [None] * len(rows))
+            times = [next(texts) if at else None for at in own_B.tolist()]
+            found[f"{name}_time"] = pl.Series(times, dtype=pl.String)
+    absent = pl.col("alarm", "since", "seems_lag").replace(0, None), pl.col("guard_then").fill_nan(None)
+    return pl.DataFrame(found).with_columns(*absent)
 
 
 def _reliability(block: Block, alarm_N: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ class Proposal(NamedTuple):
 def proposed(path: str | Path) -> Proposal:
     """The settings that the first rows of a log propose; of what they leave open the alternatives stand in comments."""
     log = log_of(path)
-    rows = collected(log, [lambda: log.rows.head(_SEEN), lambda: log.as_text(list(log.schema)).rows.head(_SEEN)])
+    rows = collected(log, log.rows.head(_SEEN), log.as_text(list(log.schema)).rows.head(_SEEN))
     rows = rows.select(name for name in log.schema if name)
     if not len(rows):
         raise Refused(log.source, None, "it has no rows")

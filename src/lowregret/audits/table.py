@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from .recording import Recording, SideInformation
 from .settings import Columns
 from .times import NUMBERS, ROWS, Clock, Moments, Rhythms, moments_of, nanoseconds, numbered, rhythms_of
 
+T = TypeVar("T")
 _WAITING = "rows at the end of their streams have no outcome yet, and are left out"
 _MISSING = (
     "outcomes inside their streams are missing: these steps are skipped, and each adds what one step can cost to what "
@@ -184,28 +186,37 @@ class _Cells(NamedTuple):
         return [pl.when(is_right).then(one) for one in each]
 
 
-def collected(log: Log, queries: Sequence[Callable[[], pl.LazyFrame]]) -> pl.DataFrame:
-    """The first of these queries that can be answered, in memory."""
-    for query in queries:
+def first_of(log: Log, ways: Sequence[Callable[[], T]]) -> T:
+    """What the first of these ways to read a log gives that can read it."""
+    for way in ways:
         try:
-            rows = query().collect(engine="streaming")
-            assert isinstance(rows, pl.DataFrame)
-            return rows
+            return way()
         except (pl.exceptions.PolarsError, OSError) as error:
             problem = error
     raise log.unreadable(problem) from problem
 
 
-# The whole log.
+def collected(log: Log, *queries: pl.LazyFrame) -> pl.DataFrame:
+    """The first of these queries that can be answered, in memory."""
+    (rows,) = first_of(log, [partial(pl.collect_all, [query], engine="streaming") for query in queries])
+    return rows
+
+
+def of_plain(log: Log, found: Found, problem: Any, use: Callable[[pl.LazyFrame, str], T]) -> T:
+    """What is made of the plain columns and the kind of steps; of texts if a cell is no number, so that it is found."""
+
+    def way(as_text: bool) -> T:
+        return use(*plain(log, found, problem, as_text))
+
+    return first_of(log, [partial(way, False), partial(way, True)])
 
 
 def table_of(log: Log, found: Found, problem: Any, tolerance: float = _ROUNDED) -> Table:
     """The whole log as a recording; where times are equal, the only column that tells them apart names the streams."""
 
     def read(found: Found) -> Table:
-        rows, kind = plain(log, found, problem)
-        queries = [lambda: rows, lambda: plain(log, found, problem, as_text=True)[0]]
-        table = checked(collected(log, queries), kind, log, found, problem, tolerance)
+        rows, kind = of_plain(log, found, problem, lambda rows, kind: (rows.collect(engine="streaming"), kind))
+        table = checked(rows, kind, log, found, problem, tolerance)
         if not table.recording.names:
             raise Refused(log.source, None, "no outcome is known yet")
         return table
@@ -229,11 +240,8 @@ def _apart(log: Log, found: Found) -> list[str]:
     free = [name for name in free if isinstance(schema[name], (*TEXTS, pl.Boolean)) or schema[name].is_integer()]
     frame = log.rows.select(column(*free), column(found.order).alias(ROW)).collect() if free else pl.DataFrame()
     n = len(frame)
-    is_one = [
-        frame[name].n_unique() <= n / 2 and frame.select(pl.struct(column(name, ROW)).n_unique()).item() == n
-        for name in free
-    ]
-    return [name for name, one in zip(free, is_one, strict=True) if one]
+    free = [name for name in free if frame[name].n_unique() <= n / 2]
+    return [name for name in free if frame.select(pl.struct(column(name, ROW)).n_unique()).item() == n]
 
 
 def recording_in_frame(frame: Any, problem: Any, columns: Any = None) -> tuple[Recording, Table]:
