@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 import lowregret as lr
 from lowregret.audits import Refused, audit, parts
-from lowregret.audits.auditing import Audit
+from lowregret.audits.auditing import Audit, survivors
 
 from .shops import LENGTHS, SHOP, STALL, gained, one, shops, shuffled
 
@@ -181,16 +181,27 @@ def test_what_follows_an_alarm_is_added_up() -> None:
     assert row["alarm_time"] is row["since_time"] is None  # of rows as they stand
 
 
-def test_streams_are_named_by_e_bh() -> None:
-    rows = shops({f"{k:02}": 60 for k in range(40)}, broken=4)
-    for fdr, delta in itertools.product((0.01, 0.3), (0.05, 0.5)):
-        found = audit(rows, SHOP, fdr=fdr, delta=delta)
-        e = {row["stream"]: row["log_e"] for row in found.streams.to_dicts() if row["alarm"]}
-        enough = [math.log(40 / (fdr * k)) for k in range(1, len(e) + 1)]
-        ranked = sorted(e, key=lambda name: (-e[name], name))
-        most = max((k for k in range(1, len(e) + 1) if e[ranked[k - 1]] >= enough[k - 1]), default=0)
-        assert 0 < most < 40
-        assert set(found.named) == set(ranked[:most]) == set(found.streams.filter("named")["stream"])
+def test_e_bh_by_its_definition() -> None:
+    rng = np.random.default_rng(0)
+    for n, fdr in itertools.product((1, 4, 9), (0.05, 0.3)):
+        for _ in range(30):
+            log_e, alarm = rng.normal(1.5, 2, n), np.where(rng.random(n) < 0.8, 1, None)
+            names = [f"{k}" for k in range(n)]
+            e = {name: math.exp(v) for name, v, at in zip(names, log_e, alarm, strict=True) if at}
+            allowed = [k for k in range(1, len(e) + 1) if sorted(e.values())[-k] >= n / (fdr * k)]
+            wanted = sorted(e, key=lambda name: -e[name])[: max(allowed, default=0)]
+            streams = pl.DataFrame(
+                {"stream": names, "log_e": log_e, "alarm": pl.Series(alarm.tolist(), dtype=pl.Int64)}
+            )
+            assert streams.filter(survivors(streams, fdr))["stream"].sort().to_list() == sorted(wanted)
+
+
+def test_the_streams_that_are_named_are_those_with_the_most_evidence() -> None:
+    found = audit(shops({f"{k:02}": 60 for k in range(40)}, broken=4), SHOP, fdr=3e-6, delta=0.3)
+    assert 0 < len(found.named) < found.alarms
+    assert set(found.named) == set(found.streams.filter(survivors(found.streams, 3e-6))["stream"])
+    by_name = dict(zip(found.streams["stream"], found.streams["log_e"], strict=True))
+    assert list(found.named) == sorted(found.named, key=lambda name: -by_name[name])
 
 
 def test_evidence_against_right_models_is_an_e_value() -> None:

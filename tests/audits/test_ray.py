@@ -62,14 +62,22 @@ def test_a_killed_worker_loses_nothing(folder: Path, tmp_path: Path, monkeypatch
     assert_same(found, audit(folder, SHOP, columns={"order": "ds"}))
 
 
-def test_what_is_refused_on_a_worker_is_refused(folder: Path) -> None:
-    bad = shops().with_columns(p_wet=pl.when(pl.int_range(pl.len()) == 70).then(1.7).otherwise("p_wet"))
-    bad.write_parquet(folder.parent / "bad.parquet")
-    with pytest.raises(Refused, match=r"bad.parquet, row 71: a probability \(p_wet\) must lie in \[0, 1\], got 1.7"):
-        audit(folder.parent / "bad.parquet", SHOP, cluster=True)
-    shops().with_columns(y=pl.lit(None, pl.String)).write_parquet(folder.parent / "none.parquet")
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("p_wet", "1.7", r"a probability \(p_wet\) must lie in \[0, 1\], got 1.7"), ("step", "x", "the step .* got 'x'")],
+)
+def test_what_is_refused_on_a_worker_is_refused(name: str, value: str, words: str, tmp_path: Path) -> None:
+    rows = shops({"a": 800, "b": 800}).with_columns(pl.col(name).cast(pl.String))
+    bad = rows.with_columns(pl.when(pl.int_range(pl.len()) == 1500).then(pl.lit(value)).otherwise(name).alias(name))
+    bad.write_csv(tmp_path / "bad.csv")
+    with pytest.raises(Refused, match=f"bad.csv, row 1501: {words}"):
+        audit(tmp_path / "bad.csv", SHOP, cluster=True)
+
+
+def test_a_log_without_any_outcome_is_refused(tmp_path: Path) -> None:
+    shops().with_columns(y=pl.lit(None, pl.String)).write_parquet(tmp_path / "none.parquet")
     with pytest.raises(Refused, match="no outcome is known yet"):
-        audit(folder.parent / "none.parquet", SHOP, cluster=True)
+        audit(tmp_path / "none.parquet", SHOP, cluster=True)
 
 
 @pytest.mark.parametrize("name", ["frame", "one stream"])

@@ -164,6 +164,14 @@ def audit(
     return _together(source, problem, how, whole, parts)
 
 
+def survivors(streams: pl.DataFrame, fdr: float) -> pl.Series:
+    """Which alarms survive e-BH: on average at most a share ``fdr`` of these streams have a model that is right."""
+    ranked = streams.filter(pl.col("alarm").is_not_null()).sort("log_e", "stream", descending=[True, False])
+    enough = np.log(len(streams) / (fdr * np.arange(1, len(ranked) + 1)))
+    last = int(np.flatnonzero(np.append(True, ranked["log_e"].to_numpy() >= enough))[-1])
+    return streams["stream"].is_in(ranked["stream"].head(last).implode())
+
+
 def _together(log: Log, problem: Any, how: AuditSettings, whole: Whole, parts: Sequence[Summary]) -> Audit:
     """The parts of an audit, added up."""
     rhythms, counts = together([part.rhythms for part in parts]), Counter[str]()
@@ -171,12 +179,8 @@ def _together(log: Log, problem: Any, how: AuditSettings, whole: Whole, parts: S
         counts.update(part.counts)
     found, parts = parts[0].found, [part for part in parts if part.money]
     streams = pl.concat([part.streams for part in parts]).sort("stream")
-    ranked = streams.filter(pl.col("alarm").is_not_null()).sort("log_e", "stream", descending=[True, False])
-    enough = np.log(len(streams) / (how.fdr * np.arange(1, len(ranked) + 1)))  # e-BH
-    survive = np.flatnonzero(ranked["log_e"].to_numpy() >= enough)
-    named = ranked["stream"].head(int(survive[-1]) + 1 if len(survive) else 0)
     place = streams.columns.index("log_e") + 1
-    streams = streams.insert_column(place, streams["stream"].is_in(named.implode()).alias("named"))
+    streams = streams.insert_column(place, survivors(streams, how.fdr).alias("named"))
     notes = [*notes_of(found, rhythms, counts)]
     if share := float((streams["missing"] / (streams["steps"] + streams["missing"])).to_numpy().max()):
         risk = share * float(problem.regret_in_payoffs(problem.span))

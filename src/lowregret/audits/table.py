@@ -173,17 +173,12 @@ class _Cells(NamedTuple):
         if len(names) > 1 or not isinstance(self.schema[names[0]], (pl.List, pl.Array)):
             return [self.log.number(name, self.schema[name]) for name in names]
         inner = self.schema[names[0]].inner
-        own = column(names[0]).cast(pl.List(inner))
-        if isinstance(inner, (pl.List, pl.Array)):
-            lines = [
-                own.list.eval(pl.element().cast(pl.List(pl.Float64))).list.get(a, null_on_oob=True) for a in range(A)
-            ]
-            is_right = (own.list.len() == A) & pl.all_horizontal([line.list.len() == S for line in lines])
-            each = [line.list.get(s, null_on_oob=True) for line in lines for s in range(S)]
-        else:
-            is_right = own.list.len() == A * S
-            each = [own.list.get(i, null_on_oob=True).cast(pl.Float64) for i in range(A * S)]
-        return [pl.when(is_right).then(one) for one in each]
+        own, is_nested = column(names[0]).cast(pl.List(inner)), isinstance(inner, (pl.List, pl.Array))
+        rows = [own.list.get(a, null_on_oob=True) if is_nested else own.list.slice(a * S, S) for a in range(A)]
+        rows = [row.cast(pl.List(pl.Float64)) for row in rows]
+        is_right = pl.all_horizontal([row.list.len() == S for row in rows])
+        is_right = is_right & (own.list.len() == (A if is_nested else A * S))
+        return [pl.when(is_right).then(row.list.get(s, null_on_oob=True)) for row in rows for s in range(S)]
 
 
 def first_of(log: Log, ways: Sequence[Callable[[], T]]) -> T:
