@@ -30,7 +30,7 @@ WITH_EXTRAS = tuple(
             "construct",
             "engine/compiled.py",
             "files/kernel_cache.py",
-            "plots.py",
+            "evaluate/plots.py",
             "transformer",
         ),
     )

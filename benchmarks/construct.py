@@ -11,7 +11,7 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import agreement, build
-from lowregret.sources import paper_sources
+from lowregret.evaluate.sources import paper_sources
 from lowregret.transformer import Decoder, Transformer, load
 
 from .device import best_of

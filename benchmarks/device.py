@@ -97,7 +97,7 @@ def main() -> None:
 def tests_in_three_ways() -> None:
     warnings.filterwarnings("ignore", message="Dynamo detected a call to a `functools.lru_cache`")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    base = lr.sources.paper_sources(T)["b"]
+    base = lr.evaluate.sources.paper_sources(T)["b"]
     tokens = lr.sample(base, T, N, seed=0)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     there, laws = torch.as_tensor(tokens, device=device), torch.as_tensor(probs, device=device)

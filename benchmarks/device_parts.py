@@ -47,7 +47,7 @@ def seconds(call: Callable[[], object], at_once: int, repeats: int) -> float:
 
 def tests() -> Iterator[Line]:
     """Recorded tokens a second, T x T in float64: one call after the other, then many without waiting between them."""
-    source = lr.sources.paper_sources(T)["b"]
+    source = lr.evaluate.sources.paper_sources(T)["b"]
     tokens = lr.sample(source, T, T, seed=0)
     laws = torch.as_tensor(np.array(np.broadcast_to(source.predict_sequence(tokens), (T, T, 2))), device=DEVICE)
     there = torch.as_tensor(tokens, device=DEVICE)
@@ -86,7 +86,7 @@ def _agreement() -> float:
 def steps() -> Iterator[Line]:
     """Training: tokens a second."""
     size = Size(T, 16, 2, 1, 32) if SMALL else SIZES["paper"]
-    source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
+    source, coin = lr.evaluate.sources.paper_sources(T)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
     masked = Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))
     distilled = Distil(source, lr.robustify(base, coin, test=lr.ExactTest(2 / T, T)), play_share=0.0)
@@ -113,7 +113,7 @@ def replay() -> Iterator[Line]:
     """Steps that are replayed beside steps that are taken one by one, and a run that stopped beside a whole one."""
     size, many = Size(256, 64, 2, 2, 256), 6 if SMALL else 24
     size = Size(16, 16, 2, 1, 32) if SMALL else size
-    source, coin = lr.sources.paper_sources(size.context)["b"], lr.matching()
+    source, coin = lr.evaluate.sources.paper_sources(size.context)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
     settings = TrainingSettings(size=size, batch=32, steps=100, optimiser=DECAYING, stream="float32")
     rate = lr.robustify(base, coin, test=lr.RegretRate(size.context))

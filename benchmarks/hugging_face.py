@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--out")
     asked = parser.parse_args()
     T, problem, began = asked.horizon, lr.matching(), time.perf_counter()
-    sources = lr.sources.paper_sources(T)
+    sources = lr.evaluate.sources.paper_sources(T)
     recordings_NxT = np.asarray(lr.sample(sources["b"], T, asked.sequences, seed=asked.seed))
 
     torch.manual_seed(asked.seed)
@@ -113,7 +113,7 @@ def main() -> None:
         for source, world in sources.items():
             tokens_NxT = np.asarray(lr.sample(world, T, 512, seed=asked.seed + 2))
             regrets[source] = float(np.mean(np.asarray(lr.external_regret(problem, acts, tokens_NxT))[:, -1]))
-        worst = lr.adversaries.greedy(player, problem, T, temperature=warmth)
+        worst = lr.evaluate.adversaries.greedy(player, problem, T, temperature=warmth)
         rows[name] = {
             "own source": regrets["b"],
             "worst of the other seven": max(value for key, value in regrets.items() if key != "b"),

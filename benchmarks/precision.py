@@ -11,7 +11,7 @@ from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
 from lowregret.construct.residual import FAR, Residual, embed_positions, embed_registers, sizes_of
 from lowregret.engine import Engine
-from lowregret.sources import paper_sources
+from lowregret.evaluate.sources import paper_sources
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 

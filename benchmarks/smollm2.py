@@ -45,7 +45,7 @@ class Calls:
 
 def worst(robust: lr.robust.Robust, n: int) -> list[int]:
     """States that raise an alarm."""
-    found = lr.adversaries.greedy(robust.base, robust.problem, n, temperature=robust.temperature)
+    found = lr.evaluate.adversaries.greedy(robust.base, robust.problem, n, temperature=robust.temperature)
     return np.asarray(found.tokens).ravel().tolist()
 
 

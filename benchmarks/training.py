@@ -58,7 +58,7 @@ def tokens_per_second(
 
 def steps(size: Size, batch: int, device: str, repeats: int) -> None:
     T = size.context
-    source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
+    source, coin = lr.evaluate.sources.paper_sources(T)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(device))
     bernoulli = Imitate(source)
     robust = Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))

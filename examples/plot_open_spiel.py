@@ -17,7 +17,7 @@ import numpy as np
 import pyspiel
 
 import lowregret as lr
-from lowregret import plots
+from lowregret.evaluate import plots
 
 T = 1000  # the programs play exactly as many rounds
 game = lr.rock_paper_scissors()

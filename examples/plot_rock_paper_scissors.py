@@ -11,7 +11,7 @@ turns the tables it stops trusting the model, and is never far behind the best f
 import numpy as np
 
 import lowregret as lr
-from lowregret import plots
+from lowregret.evaluate import plots
 
 T = 2000
 game = lr.rock_paper_scissors()

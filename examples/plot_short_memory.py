@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lowregret as lr
-from lowregret import plots
+from lowregret.evaluate import plots
 
 model, problem, T = lr.Markov([[0.2, 0.8], [0.8, 0.2]], window=1), lr.matching(), 2048
 home = lr.sample(model, T // 2, 1, seed=0)[0]

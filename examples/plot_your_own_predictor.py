@@ -66,6 +66,6 @@ coin, T = lr.matching(), 1000
 chaser = Fading(2, 0.8)
 safe = lr.robustify(chaser, coin, horizon=T)
 for name, player in (("as it is", chaser), ("robust", safe)):
-    worst = lr.adversaries.greedy(player, coin, T)
+    worst = lr.evaluate.adversaries.greedy(player, coin, T)
     print(f"{name:9s} regret against greedy play {worst.regret:.3f}")
 print(f"certificate: at most {safe.certificate.regret_bound:.3f}")

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.dates import ConciseDateFormatter
 
 from lowregret.audits import Backtest
-from lowregret.plots import COLOURS
+from lowregret.evaluate.plots import COLOURS
 from lowregret.tables import Table
 
 LOOKS = {"model": (COLOURS[1], "-", 1.4), "mixture": (COLOURS[2], "--", 1.2), "guard": (COLOURS[0], "-", 2.0)}

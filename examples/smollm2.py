@@ -23,7 +23,7 @@ import transformers
 from scipy import stats
 
 import lowregret as lr
-from lowregret import plots
+from lowregret.evaluate import plots
 from lowregret.tables import Table
 
 OPENING = 8  # rounds drawn at random, before the opponent that exploits begins: so that streams differ

@@ -5,16 +5,17 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lowregret import adversaries, files
-from lowregret.adversaries import Worst
+from lowregret import files
 from lowregret.certificates.promises import Unproved
-from lowregret.comparison import Cell, Comparison, compare
 from lowregret.engine import ExactTest
+from lowregret.evaluate import adversaries
+from lowregret.evaluate.adversaries import Worst
+from lowregret.evaluate.comparison import Cell, Comparison, compare
+from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import PolyaUrn, Predictor
 from lowregret.problems import matching
 from lowregret.robust.robustify import Robust, robustify
 from lowregret.rules import RegretGap, RegretRate
-from lowregret.sources import paper_sources
 from lowregret.tables import print_table
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _write(console: "Console", found: Comparison, worst: list[AtWorst], out: Pat
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "lowregret"  # the same run gives the same file
-    from lowregret import plots
+    from lowregret.evaluate import plots
 
     figure, png, svg = plots.regret_curves(found, titles=TITLES)[0, 0].figure, io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", dpi=150)

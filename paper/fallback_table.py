@@ -3,14 +3,14 @@
 import math
 from typing import NamedTuple
 
-from lowregret import adversaries
 from lowregret.abilities import ability
-from lowregret.adversaries import Worst
-from lowregret.comparison import compare
+from lowregret.evaluate import adversaries
+from lowregret.evaluate.adversaries import Worst
+from lowregret.evaluate.comparison import compare
+from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import AdaHedge, FixedShare, Hedge, Policy
 from lowregret.predictors import PolyaUrn, Predictor, ShrunkUrn
 from lowregret.problems import matching
-from lowregret.sources import paper_sources
 from lowregret.tables import Table
 
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lowregret import certificates, inputs
-from lowregret.adversaries import greedy
 from lowregret.arrays import Array, beside, first, in_float64, mix, namespace, to_numpy, total
-from lowregret.distances import Estimate, batches, bounded_mean, home
 from lowregret.engine import ExactTest, QuantalResponse, Recovery
+from lowregret.evaluate.adversaries import greedy
+from lowregret.evaluate.distances import Estimate, batches, bounded_mean, home
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn, Predictor, asked_sequence, same_states, sample
 from lowregret.problems import DecisionProblem
-from lowregret.regret import external_regret
 from lowregret.robust.robustify import Robust, robustify
 from lowregret.tables import Table
 

@@ -72,7 +72,7 @@ def size_named(text: str) -> "Size":
 
 
 def source_named(name: str, horizon: int) -> "Predictor":
-    from lowregret.sources import paper_sources
+    from lowregret.evaluate.sources import paper_sources
 
     return one_of("source", name, paper_sources(horizon))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lowregret import plots
+from lowregret.evaluate import plots
 
 from .outcome import Verdict, groups
 from .statements import AMENDS, VERDICTS

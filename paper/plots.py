@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowregret.plots import COLOURS, DASHES, _one, plain
+from lowregret.evaluate.plots import COLOURS, DASHES, _one, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,8 +4,8 @@ import html
 import io
 from typing import TYPE_CHECKING, Any
 
-from lowregret.comparison import Comparison
-from lowregret.distances import Estimate
+from lowregret.evaluate.comparison import Comparison
+from lowregret.evaluate.distances import Estimate
 from lowregret.tables import Table
 
 from .eight_sources import TITLES
@@ -49,7 +49,7 @@ def tables(results: Results) -> list[Table]:
 
 def figure(results: Results) -> "Figure":
     """Regret on the eight sources, 2 x 4, with 95% bands."""
-    from lowregret import plots
+    from lowregret.evaluate import plots
 
     return plots.regret_curves(Comparison.from_json(results["comparison"]), titles=TITLES)[0, 0].figure
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowregret import adversaries
-from lowregret.comparison import compare
-from lowregret.distances import Estimate, bounded_mean, log_probs, next_token_tv
 from lowregret.engine import ExactTest
+from lowregret.evaluate import adversaries
+from lowregret.evaluate.comparison import compare
+from lowregret.evaluate.distances import Estimate, bounded_mean, log_probs, next_token_tv
+from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import PolyaUrn, Predictor, sample
 from lowregret.problems import matching
 from lowregret.robust.robustify import robustify
-from lowregret.sources import paper_sources
 from lowregret.transformer import Transformer, checkpoints, train
 from lowregret.transformer.progress import shown
 

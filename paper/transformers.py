@@ -29,9 +29,9 @@ def on_recording(
 
     On the part held out, where there is one.
     """
+    from lowregret.evaluate.regret import external_regret
     from lowregret.policies import Respond
     from lowregret.predictors import PolyaUrn
-    from lowregret.regret import external_regret
     from lowregret.transformer.held_out import log_losses
 
     frequencies_S, T = recording.frequencies(), model.context
@@ -143,11 +143,12 @@ def evaluate(
     a trained one with matching if no other is named.
     """
     with refusals():
-        from lowregret import adversaries, transformer
-        from lowregret.comparison import compare
-        from lowregret.distances import next_token_tv, sequence_tv
+        from lowregret import transformer
+        from lowregret.evaluate import adversaries
+        from lowregret.evaluate.comparison import compare
+        from lowregret.evaluate.distances import next_token_tv, sequence_tv
+        from lowregret.evaluate.sources import paper_sources
         from lowregret.predictors import sample
-        from lowregret.sources import paper_sources
 
         of_checkpoint = transformer.checkpoints.written
         if out is not None:  # what cannot be written is refused before the work

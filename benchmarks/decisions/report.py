@@ -145,7 +145,7 @@ def dominating(found: dict[str, Any], ours: str = "guard") -> list[str]:
 
 def figure(found: dict[str, Any], path: Path) -> None:
     """Kept where nothing breaks against saved where something does; names stand beside, in the order of the second."""
-    from lowregret.plots import plain, pyplot
+    from lowregret.evaluate.plots import plain, pyplot
 
     plt = pyplot()
     fig, ax = plt.subplots(figsize=(10, 9))

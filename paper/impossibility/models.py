@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowregret import inputs, sources
-from lowregret.adversaries import all_sequences
+from lowregret import inputs
 from lowregret.arrays import to_numpy
-from lowregret.distances import batches, exact_sequence_tv, home
+from lowregret.evaluate import sources
+from lowregret.evaluate.adversaries import all_sequences
+from lowregret.evaluate.distances import batches, exact_sequence_tv, home
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
 from lowregret.predictors import FromFunction, Markov, Predictor
 from lowregret.problems import matching
-from lowregret.regret import external_regret
 
 from .bounds import expected_regret
 

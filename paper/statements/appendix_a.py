@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lowregret import certificates
-from lowregret.adversaries import worst_case_by_counts
+from lowregret.evaluate.adversaries import worst_case_by_counts
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lowregret.engine import Engine, Setting
+from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import Markov, Predictor, Scheduled, sample
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
 from lowregret.robust import Robust, algorithm_1
 from lowregret.rules import RegretGap
-from lowregret.sources import paper_sources
 
 from .claims import Finding, at_most, equals, statement
 

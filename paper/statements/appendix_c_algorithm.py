@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lowregret import certificates
-from lowregret.adversaries import all_sequences, beam
 from lowregret.certificates import AnyProblemCertificate
-from lowregret.distances import exact_sequence_tv
-from lowregret.plots import COLOURS
+from lowregret.evaluate.adversaries import all_sequences, beam
+from lowregret.evaluate.distances import exact_sequence_tv
+from lowregret.evaluate.plots import COLOURS
+from lowregret.evaluate.regret import external_regret
+from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
 from lowregret.problems import DecisionProblem, cost_loss, matching
-from lowregret.regret import external_regret
 from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import VRegret
-from lowregret.sources import paper_sources
 from lowregret.tips import blind_spot, smooth_cover_error
 
 from .appendix_c import alarm_times, laws

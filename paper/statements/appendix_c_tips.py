@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lowregret.evaluate.regret import external_regret
 from lowregret.problems import DecisionProblem
-from lowregret.regret import external_regret
 from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
 
 from .appendix_c import laws, two_state_problems

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lowregret import certificates
-from lowregret.adversaries import all_sequences, exact_worst_case, greedy, worst_case_by_counts
 from lowregret.engine import ExactTest
+from lowregret.evaluate.adversaries import all_sequences, exact_worst_case, greedy, worst_case_by_counts
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Hedge, Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled
 from lowregret.problems import DecisionProblem, matching
-from lowregret.regret import external_regret
 from lowregret.robust import algorithm_1
 
 from .claims import Finding, at_least, at_most, equals, statement

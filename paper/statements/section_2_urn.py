@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lowregret import certificates
-from lowregret.adversaries import all_sequences, worst_case_by_counts
+from lowregret.evaluate.adversaries import all_sequences, worst_case_by_counts
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Hedge, Respond
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import matching
-from lowregret.regret import external_regret
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_problem

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from lowregret.adversaries import all_sequences, exact_worst_case
 from lowregret.engine import Setting
+from lowregret.evaluate.adversaries import all_sequences, exact_worst_case
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
 from lowregret.predictors import Markov, PolyaUrn, Predictor, Scheduled, sample
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
-from lowregret.regret import external_regret
 from lowregret.robust.robustify import robustify
 from lowregret.rules import RegretGap
 

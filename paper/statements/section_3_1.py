@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowregret.adversaries import all_sequences, exact_worst_case
-from lowregret.distances import exact_sequence_tv, sequence_tv
+from lowregret.evaluate.adversaries import all_sequences, exact_worst_case
+from lowregret.evaluate.distances import exact_sequence_tv, sequence_tv
+from lowregret.evaluate.regret import external_regret
+from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn, Scheduled, sample
 from lowregret.problems import DecisionProblem, matching
-from lowregret.regret import external_regret
 from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import RegretGap
-from lowregret.sources import paper_sources
 
 from ..eight_sources import TITLES
 from .claims import Finding, at_least, at_most, equals, statement

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowregret.adversaries import all_sequences
 from lowregret.certificates.coupled import free_rate_bound, kappa
 from lowregret.engine import Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting
+from lowregret.evaluate.adversaries import all_sequences
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import AdaHedge, Hedge
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
-from lowregret.regret import external_regret
 from lowregret.robust import algorithm_1
 
 from .claims import Finding, at_least, at_most, equals, statement

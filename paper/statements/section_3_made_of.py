@@ -5,13 +5,13 @@ import math
 import numpy as np
 
 from lowregret import certificates
-from lowregret.adversaries import all_sequences
 from lowregret.certificates.coupled import kappa
 from lowregret.engine import Engine, ExactTest, Said, prior_of
+from lowregret.evaluate.adversaries import all_sequences
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem, matching
-from lowregret.regret import external_regret
 from lowregret.robust import algorithm_1
 from lowregret.rules import RegretGap
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowregret.adversaries import all_sequences
-from lowregret.plots import COLOURS
-from lowregret.sources import de_bruijn_pair, de_bruijn_sequence
+from lowregret.evaluate.adversaries import all_sequences
+from lowregret.evaluate.plots import COLOURS
+from lowregret.evaluate.sources import de_bruijn_pair, de_bruijn_sequence
 
 from ..impossibility import (
     PRINTED,

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowregret.adversaries import all_sequences, beam, exact_worst_case, worst_case_by_counts
 from lowregret.checks import LawBroken, check_window
-from lowregret.distances import exact_sequence_tv
 from lowregret.engine import ExactTest
+from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case, worst_case_by_counts
+from lowregret.evaluate.distances import exact_sequence_tv
+from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Hedge, Respond, RestartHedge
 from lowregret.predictors import FromFunction, Markov, PolyaUrn, Predictor, sample
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
-from lowregret.regret import external_regret
 from lowregret.robust import AverageRestart
 from lowregret.robust.average_restart import theorem_4_2
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowregret.adversaries import all_sequences, beam, exact_worst_case
-from lowregret.distances import bounded_mean, exact_sequence_tv
 from lowregret.engine import ExactTest, QuantalResponse
-from lowregret.plots import COLOURS
+from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case
+from lowregret.evaluate.distances import bounded_mean, exact_sequence_tv
+from lowregret.evaluate.plots import COLOURS
+from lowregret.evaluate.regret import external_regret
 from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
 from lowregret.problems import matching
-from lowregret.regret import external_regret
 from lowregret.robust import AverageRestart
 from lowregret.robust.average_restart import theorem_4_2
 from lowregret.robust.robustify import robustify

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowregret.adversaries import all_sequences
-from lowregret.distances import exact_sequence_tv, next_token_tv, sequence_tv
 from lowregret.engine import ExactTest, QuantalResponse
+from lowregret.evaluate.adversaries import all_sequences
+from lowregret.evaluate.distances import exact_sequence_tv, next_token_tv, sequence_tv
+from lowregret.evaluate.regret import external_regret
+from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn, Predictor, Scheduled, sample
 from lowregret.problems import matching
-from lowregret.regret import external_regret
 from lowregret.robust.robustify import Robust, robustify
 from lowregret.rules import RegretRate
-from lowregret.sources import paper_sources
 
 from ..eight_sources import TITLES, players
 from .claims import Finding, at_least, at_most, equals, statement

@@ -12,32 +12,24 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from . import (
-    adversaries,
     arrays,
     audits,
     certificates,
     checks,
-    comparison,
-    distances,
     engine,
+    evaluate,
     forecasts,
     guard,
     inputs,
-    plots,
     policies,
     predictors,
     problems,
-    regret,
     robust,
     rules,
-    scoring,
-    sources,
     tips,
 )
 from .audits import backtest, gate
 from .certificates import Certificate
-from .comparison import compare
-from .distances import next_token_tv, sequence_tv
 from .engine import (
     Actions,
     BestResponse,
@@ -49,12 +41,12 @@ from .engine import (
     UseReference,
 )
 from .engine.loop import warm_up
+from .evaluate import compare, external_regret, internal_regret, next_token_tv, sequence_tv
 from .forecasts import Quantiles, Samples
 from .guard import Advice, Alarm, Guard, ModelDropped, Return
 from .memory import take
 from .predictors import FromFunction, Markov, Mixture, PolyaUrn, Predictor, ShrunkUrn, sample
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
-from .regret import external_regret, internal_regret
 from .robust import AverageRestart
 from .robust.robustify import robustify
 from .rules import RegretGap, RegretRate, VRegret
@@ -115,7 +107,6 @@ __all__ = [
     "UseReference",
     "VRegret",
     "__version__",
-    "adversaries",
     "arrays",
     "audit",
     "audits",
@@ -123,10 +114,9 @@ __all__ = [
     "certificates",
     "checks",
     "compare",
-    "comparison",
     "cost_loss",
-    "distances",
     "engine",
+    "evaluate",
     "external_regret",
     "forecasts",
     "gate",
@@ -136,19 +126,15 @@ __all__ = [
     "matching",
     "newsvendor",
     "next_token_tv",
-    "plots",
     "policies",
     "predictors",
     "problems",
-    "regret",
     "robust",
     "robustify",
     "rock_paper_scissors",
     "rules",
     "sample",
-    "scoring",
     "sequence_tv",
-    "sources",
     "take",
     "tips",
     "trading",

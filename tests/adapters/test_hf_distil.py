@@ -96,7 +96,7 @@ def test_play_is_against_the_model_as_it_is():
     assert played.shape == (200, T)
     student.eval()
     opponent = lr.HFPredictor(student, STATES, prompt=PROMPT, separator=SEPARATOR)
-    worst = lr.adversaries.greedy(opponent, COIN, T, temperature=T**-0.5).tokens
+    worst = lr.evaluate.adversaries.greedy(opponent, COIN, T, temperature=T**-0.5).tokens
     exact = (played.numpy() == np.asarray(worst).ravel()).all(axis=1).mean()
     assert exact > 0.1  # an eighth have neither noise nor a beginning at home, and some of the others agree
     distil.play(student)

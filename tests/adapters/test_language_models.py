@@ -170,7 +170,7 @@ def test_the_whole_library_takes_one():
     predictor = lr.HFPredictor(MODELS["llama"], STATES, prompt=PROMPT)
     game = lr.rock_paper_scissors()
     safe = lr.robustify(predictor, game, horizon=20)
-    worst = lr.adversaries.greedy(safe, game, 20)
+    worst = lr.evaluate.adversaries.greedy(safe, game, 20)
     assert worst.regret <= safe.certificate.regret_bound
     tokens = lr.sample(predictor, 20, 16, seed=0)
     assert lr.next_token_tv(safe, predictor, tokens).value <= safe.certificate.tv_bound + 0.2

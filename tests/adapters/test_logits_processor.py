@@ -127,7 +127,7 @@ def test_greedy_tokens_are_those_of_the_robust_predictor(robust, batch):
 def test_left_padding_and_histories_of_many_lengths(robust):
     """Rows that go on from recorded states, the model's worst among them: read once by the model, then never again."""
     rng = np.random.default_rng(0)
-    worst = lr.adversaries.greedy(robust.base, GAME, 6, temperature=0.1).tokens
+    worst = lr.evaluate.adversaries.greedy(robust.base, GAME, 6, temperature=0.1).tokens
     recorded = [[], [2], *(rng.integers(0, 3, n).tolist() for n in (3, 5, 6)), np.asarray(worst).ravel().tolist()]
     prompts = [PROMPT + read(states, robust.base.states.separator.tolist()) for states in recorded]
     for settings in ({}, {"do_sample": True}, {"num_beams": 2}):
@@ -159,7 +159,7 @@ def test_the_model_is_called_as_often_as_without(robust):
 def test_states_that_the_world_writes(robust):
     """One state a call, the model's cache kept, the world's answer in place of what was written: nothing is rebuilt."""
     model, watched, separator = robust.base.model, Watched(robust), robust.base.states.separator.tolist()
-    worst = lr.adversaries.greedy(robust.base, GAME, 10, temperature=0.1).tokens
+    worst = lr.evaluate.adversaries.greedy(robust.base, GAME, 10, temperature=0.1).tokens
     came = np.stack([np.random.default_rng(5).integers(0, 3, 10), np.asarray(worst).ravel()])
     ids, cache = torch.tensor([PROMPT] * 2), transformers.DynamicCache(config=model.config)
     for t in range(10):
@@ -231,7 +231,7 @@ def test_drafts_of_another_model_leave_no_trace():
 def test_switches_are_told_once_for_each_history():
     told = []
     robust = guarded(lr.HFPredictor(MODELS["gpt2"], STATES, prompt=PROMPT))
-    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, HORIZON, temperature=0.1).tokens).ravel()
+    worst = np.asarray(lr.evaluate.adversaries.greedy(robust.base, GAME, HORIZON, temperature=0.1).tokens).ravel()
     watched = lr.RobustLogitsProcessor(robust, on_event=told.append)
     for t in range(HORIZON):
         ids = torch.tensor([PROMPT + read(worst[:t], [])] * 3)
@@ -246,7 +246,7 @@ def test_switches_are_told_once_for_each_history():
 def test_states_in_any_order_of_their_ids():
     ids, model = [6, 3, 5], IN_DOUBLE["llama"]
     robust = guarded(lr.HFPredictor(model, ids, prompt=PROMPT))
-    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, HORIZON, temperature=0.1).tokens).ravel()
+    worst = np.asarray(lr.evaluate.adversaries.greedy(robust.base, GAME, HORIZON, temperature=0.1).tokens).ravel()
     assert robust.alarm_times(worst) < HORIZON - 1
     processor, laws_TxS = lr.RobustLogitsProcessor(robust), robust.predict_sequence(worst)
     for t, law_S in enumerate(laws_TxS):
@@ -351,7 +351,7 @@ def test_every_switch_is_told_whatever_comes_of_the_others():
         told.append(switch.stream)
         raise RuntimeError("the pager is down")
 
-    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, 10, temperature=0.1).tokens).ravel().tolist()
+    worst = np.asarray(lr.evaluate.adversaries.greedy(robust.base, GAME, 10, temperature=0.1).tokens).ravel().tolist()
     assert int(robust.alarm_times(np.array(worst))) <= 10
     rows = [[*PROMPT, *read(worst, [])], [*PROMPT, *read([*worst[:-1], (worst[-1] + 1) % 3], [])]]
     writes = lr.RobustLogitsProcessor(robust, on_event=fails)

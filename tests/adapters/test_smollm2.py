@@ -116,7 +116,7 @@ def test_scores_under_sampling_and_beams(robust, settings):
 
 def test_scores_after_left_padding_and_a_switch(robust):
     """Recorded states of several lengths, the model's own worst among them, which raises an alarm."""
-    worst = np.asarray(lr.adversaries.greedy(robust.base, GAME, 12, temperature=0.1).tokens).ravel().tolist()
+    worst = np.asarray(lr.evaluate.adversaries.greedy(robust.base, GAME, 12, temperature=0.1).tokens).ravel().tolist()
     for settings in ({}, {"num_beams": 2}):
         out, watched = generated(robust, [[], [0, 1, 2, 0], [2, 2, 1], worst], max_new_tokens=12, **settings)
         _, late = agrees(robust, watched.seen)

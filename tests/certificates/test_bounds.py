@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import certificates
-from lowregret.adversaries import worst_case_by_counts
+from lowregret.evaluate.adversaries import worst_case_by_counts
 from lowregret.robust import algorithm_1
 
 from ..conftest import random_markov, random_problem, sweep, with_urn
@@ -129,7 +129,7 @@ def test_the_bounds_on_the_gap_are_not_idle() -> None:
 def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
     """An adversary that always picks the state worst for the robust player, after an honest start of any length."""
     for problem, base in (
-        (lr.matching(), lr.sources.paper_sources(horizon)["b"]),
+        (lr.matching(), lr.evaluate.sources.paper_sources(horizon)["b"]),
         (lr.rock_paper_scissors(), lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)),
     ):
         honest = lr.sample(base, horizon, 16, seed=0)

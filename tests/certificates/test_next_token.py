@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.distances import log_probs
+from lowregret.evaluate.distances import log_probs
 from lowregret.robust import algorithm_1
 
 from ..conftest import random_markov

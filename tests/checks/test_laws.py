@@ -336,13 +336,13 @@ def test_a_test_with_another_s_certificate_is_caught(patience: int, says: dict[s
 def test_what_strings_a_test_along_is_not_greedy() -> None:
     """So a greedy adversary would not have caught it: four losses, and a win."""
     safe = borrowed(100, 5)
-    assert lr.adversaries.greedy(safe, MATCHING, 100).regret < safe.certificate.regret_bound
+    assert lr.evaluate.adversaries.greedy(safe, MATCHING, 100).regret < safe.certificate.regret_bound
 
 
 @pytest.mark.parametrize("factor", [1, 0.1])
 def test_a_promise_is_tested_exactly_where_all_sequences_can_be_tried(factor: float) -> None:
     """The least that can be promised passes; a tenth of it is caught."""
-    safe, tokens = borrowed(10, 3), lr.adversaries.all_sequences(2, 10)
+    safe, tokens = borrowed(10, 3), lr.evaluate.adversaries.all_sequences(2, 10)
     worst = float(lr.external_regret(MATCHING, safe.respond(), tokens)[:, -1].max())
     likely, ones = 0.0, tokens.sum(axis=1)
     for p in (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9):

@@ -10,7 +10,7 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import Agreement, Constructed, agreement, build
-from lowregret.sources import paper_sources
+from lowregret.evaluate.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
 
 from ..conftest import sweep

@@ -153,16 +153,16 @@ def test_built_models_are_evaluated(folder: Path) -> None:
     done = lowregret("evaluate", "built.safetensors", "--against", "base.safetensors", "-n", "4", "--out", "n.json")
     assert done.exit_code == 0, done.output
     ours, theirs, T = construct.load("built.safetensors"), load_decoder("base.safetensors"), 48
-    problem, sources = lr.DecisionProblem(json.loads(utility)), lr.sources.paper_sources(48)
+    problem, sources = lr.DecisionProblem(json.loads(utility)), lr.evaluate.sources.paper_sources(48)
     robust = lr.robustify(theirs, problem, test=lr.RegretRate(T))
     found, tokens = json.loads(Path("n.json").read_text()), lr.sample(sources["b"], T, 4, 0)
     assert found == {
         **json.loads(lr.compare({"built": ours}, sources, problem, T, 4, 0).to_json()),
-        "greedy": float(lr.adversaries.greedy(ours, problem, T).regret),
+        "greedy": float(lr.evaluate.adversaries.greedy(ours, problem, T).regret),
         "next_token_tv": lr.next_token_tv(ours, theirs, tokens)._asdict(),
         "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
     }
-    assert found["greedy"] == pytest.approx(lr.adversaries.greedy(robust, problem, T).regret, abs=1e-5)
+    assert found["greedy"] == pytest.approx(lr.evaluate.adversaries.greedy(robust, problem, T).regret, abs=1e-5)
     assert found["next_token_tv"]["value"] > 0
     done = lowregret("evaluate", "base.safetensors", "--against", "built.safetensors", "-n", "4")
     assert "sequence_tv to built" in done.output

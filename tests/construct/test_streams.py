@@ -50,7 +50,7 @@ def test_it_goes_as_far_as_its_horizon_and_says_so() -> None:
     assert model.predict_sequence([0] * 5).shape == (5, 2)
     for ask in (
         lambda: lr.sample(model, 6, 2, 0),
-        lambda: lr.adversaries.greedy(model, lr.matching(), 6),
+        lambda: lr.evaluate.adversaries.greedy(model, lr.matching(), 6),
         lambda: build(model, early(lr.matching(), 6)),
     ):
         with pytest.raises(ValueError, match=r"context of 5 tokens.* got 6"):

@@ -257,7 +257,7 @@ def verified(name: str) -> dict[str, Any]:
 
 def eight_sources(horizon: int, n: int, seed: int) -> dict[str, dict[str, list[Any]]]:
     """Regret, share that switched and median switch by player and source; each player at its worst."""
-    players, sources = paper_table.players(horizon), lr.sources.paper_sources(horizon)
+    players, sources = paper_table.players(horizon), lr.evaluate.sources.paper_sources(horizon)
     cells = lr.compare(players, sources, lr.matching(), horizon, n, seed).cells
     worst = [paper_table.at_worst(name, player, horizon) for name, player in players.items()]
     return {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import adversaries, scoring, sources
+from lowregret.evaluate import adversaries, scoring, sources
 from paper import frontier, impossibility
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()

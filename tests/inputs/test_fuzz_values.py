@@ -109,7 +109,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "scoring.ScoringRule": {"loss": brier},
     "scoring.ScoringRule.bayes_risk": {"p": [0.3, 0.6]},
     "scoring.ScoringRule.regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
-    "scoring.problem_of": {"rule": lr.scoring.brier()},
+    "scoring.problem_of": {"rule": lr.evaluate.scoring.brier()},
     "tips.v_regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
     "tips.worst_tip": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
     "tips.sequences_of": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
@@ -189,7 +189,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Stream": lambda: lr.predictors.Stream(URN),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),
     "certificates.AnyProblemCertificate": lambda: lr.robustify(URN, None, 12).certificate,
-    "scoring.ScoringRule": lr.scoring.brier,
+    "scoring.ScoringRule": lr.evaluate.scoring.brier,
 }
 CALLED = {  # what a message may call a parameter in place of its name
     "d": ("state_dict",), "outcome": ("state",), "n": ("streams",), "streams": ("add(",), "guard": ("problem",),

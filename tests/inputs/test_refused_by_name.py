@@ -210,7 +210,7 @@ def number_places() -> dict[str, Place]:
         "RegretGap": Place(lr.RegretGap, "horizon", NO_COUNT),
         "robustify": Place(lambda v: lr.robustify(lr.PolyaUrn(3), GAME, v), "horizon", NO_COUNT),
         "Hedge": Place(lambda v: policies.Hedge(GAME, v), "horizon", (*NO_COUNT, None)),
-        "paper_sources": Place(lr.sources.paper_sources, "horizon", (*NO_COUNT, None)),
+        "paper_sources": Place(lr.evaluate.sources.paper_sources, "horizon", (*NO_COUNT, None)),
         "PolyaUrn": Place(lr.PolyaUrn, "n_states", (*NO_COUNT, None)),
         "FromFunction": Place(lambda v: lr.FromFunction(lambda h: EVEN, v), "n_states", (*NO_COUNT, None)),
         "matching": Place(lr.matching, "n", (*NO_COUNT, None)),

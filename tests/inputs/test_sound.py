@@ -129,7 +129,7 @@ def test_what_someone_else_s_policy_plays_is_checked_wherever_it_is_asked(mixed:
         lambda: lr.external_regret(COIN, liar, tokens),
         lambda: liar.policy_sequence(tokens),
         lambda: lr.compare({"liar": liar}, {"urn": URN}, COIN, 3, 2, 0),
-        lambda: lr.adversaries.greedy(liar, COIN, 3),
+        lambda: lr.evaluate.adversaries.greedy(liar, COIN, 3),
         lambda: plays_on(lr.Guard(COIN, fallback=liar)),
     ):
         with pytest.raises(ValueError, match="the probabilities of Plays"):

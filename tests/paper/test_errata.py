@@ -82,7 +82,7 @@ def test_the_comparator_cancels() -> None:
 
 def test_theorem_3_1_at_the_papers_own_size() -> None:
     """At T = 1024 the threshold on the regret gap never falls below .3509 with alpha = 1, .2546 with alpha = .001."""
-    coin, sources = lr.matching(), lr.sources.paper_sources(1024)
+    coin, sources = lr.matching(), lr.evaluate.sources.paper_sources(1024)
     t = np.arange(1, 1024, dtype=float)  # an alarm at T changes nothing
     shares = {}
     for alpha, lowest in ((1, 0.3509), (0.001, 0.2546)):

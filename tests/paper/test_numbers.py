@@ -18,7 +18,7 @@ T = 1024
 @pytest.mark.parametrize("N", sweep([600, 3000], usual=1))
 @pytest.mark.parametrize("name", TABLE)
 def test_the_eight_sources(name: str, N: int) -> None:
-    coin, sources, everyone = lr.matching(), lr.sources.paper_sources(T), players(T)
+    coin, sources, everyone = lr.matching(), lr.evaluate.sources.paper_sources(T), players(T)
     tokens = lr.sample(sources[name], T, N, seed=11)
     regrets, medians = TABLE[name]
     for (who, player), expected in zip(everyone.items(), regrets, strict=True):
@@ -35,7 +35,7 @@ def test_the_eight_sources(name: str, N: int) -> None:
 
 def test_the_distance_of_the_urn_from_the_ber_model() -> None:
     """Mean next-token TV on the model's own sequences: .13076."""
-    base = lr.sources.paper_sources(T)["b"]
+    base = lr.evaluate.sources.paper_sources(T)["b"]
     tokens = lr.sample(base, T, 2000, seed=0)
     tv = np.abs(lr.PolyaUrn(2).predict_sequence(tokens) - base.predict_sequence(tokens)).sum(-1).mean(-1) / 2
     assert abs(tv.mean() - 0.13076) < 4 * tv.std() / math.sqrt(2000)

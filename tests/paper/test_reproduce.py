@@ -77,7 +77,9 @@ def test_the_numbers_are_those_of_the_models(finished: Path) -> None:
     assert checkpoints.read(finished / "all/models/ROBUST.safetensors").about["init"] == described(
         models["BERNOULLI_1"]
     )
-    assert results["greedy"]["ROBUST"] == pytest.approx(lr.adversaries.greedy(models["ROBUST"], coin, T).regret)
+    assert results["greedy"]["ROBUST"] == pytest.approx(
+        lr.evaluate.adversaries.greedy(models["ROBUST"], coin, T).regret
+    )
     regret = lr.external_regret(coin, lr.policies.Respond(models["ROBUST"], coin, T**-0.5), lr.sample(source, T, 6, 0))
     cell = next(c for c in results["comparison"]["cells"] if (c["source"], c["predictor"]) == ("b", "ROBUST"))
     assert cell["regret"]["value"] == pytest.approx(float(np.mean(np.asarray(regret)[:, -1])), abs=1e-6)
@@ -161,8 +163,10 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
             regrets[source, name] = float(np.asarray(found)[:, -1].mean())
     cells = {(c["source"], c["predictor"]): c["regret"]["value"] for c in results["comparison"]["cells"]}
     assert cells == pytest.approx(regrets, abs=1e-6)
-    greedy = {name: float(lr.adversaries.greedy(p, coin, T).regret) for name, p in players.items()}
-    assert results["greedy"] == pytest.approx({**greedy, "urn": lr.adversaries.greedy(lr.PolyaUrn(2), coin, T).regret})
+    greedy = {name: float(lr.evaluate.adversaries.greedy(p, coin, T).regret) for name, p in players.items()}
+    assert results["greedy"] == pytest.approx(
+        {**greedy, "urn": lr.evaluate.adversaries.greedy(lr.PolyaUrn(2), coin, T).regret}
+    )
     # The summary, from the cells and pairs.
     next_token, away = results["next_token_tv"], {s: r for (s, who), r in cells.items() if who == "ROBUST" and s != "b"}
     worst = max(away.values())
@@ -185,12 +189,13 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
     tables = {table.title.split(" (")[0]: table for table in report.tables({**results, "summary": expected})}
     for row, (p, q) in zip(tables["Sequence TV"].rows, PAIRS, strict=True):
         ways = [
-            str(lr.distances.Estimate(**tv[f"{p} to {q}"][way])) for way in ("from_first", "from_second", "symmetric")
+            str(lr.evaluate.distances.Estimate(**tv[f"{p} to {q}"][way]))
+            for way in ("from_first", "from_second", "symmetric")
         ]
         assert row[:4] == (f"{p} to {q}", *ways)
     assert tables["Sequence TV"].header[1:4] == ("sampling the first", "sampling the second", "symmetric")
     for row, (p, q) in zip(tables["Next-token TV"].rows, PAIRS, strict=True):
-        assert row[:2] == (f"{p} to {q}", str(lr.distances.Estimate(**next_token[f"{p} to {q}"])))
+        assert row[:2] == (f"{p} to {q}", str(lr.evaluate.distances.Estimate(**next_token[f"{p} to {q}"])))
 
 
 def test_small_distances_keep_their_digits() -> None:
@@ -284,7 +289,7 @@ def test_recovering_end_to_end(tmp_path: Path) -> None:
     T, coin = 16, lr.matching()
     safe = lr.robustify(models["BERNOULLI_1"], coin, T)
     assert results["greedy"].keys() == {"BERNOULLI", "POLYAURN", "ROBUST", "Algorithm 1", "urn"}
-    assert results["greedy"]["Algorithm 1"] == pytest.approx(lr.adversaries.greedy(safe, coin, T).regret)
+    assert results["greedy"]["Algorithm 1"] == pytest.approx(lr.evaluate.adversaries.greedy(safe, coin, T).regret)
     found = lr.external_regret(coin, safe.respond(), lr.sample(lr.sources.paper_sources(T)["a"], T, 6, 0))
     cell = next(c for c in results["comparison"]["cells"] if (c["source"], c["predictor"]) == ("a", "Algorithm 1"))
     assert cell["regret"]["value"] == pytest.approx(float(np.mean(np.asarray(found)[:, -1])), abs=1e-6)
@@ -348,7 +353,7 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
     tokens = lr.sample(sources["b"], T, 4, 0)
     assert found == {
         **json.loads(lr.compare({"robust": ours}, sources, coin, T, 4, 0).to_json()),
-        "greedy": lr.adversaries.greedy(ours, coin, T).regret,
+        "greedy": lr.evaluate.adversaries.greedy(ours, coin, T).regret,
         "next_token_tv": lr.next_token_tv(ours, theirs, tokens)._asdict(),
         "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
     }

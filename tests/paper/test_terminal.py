@@ -53,7 +53,7 @@ def test_numbers_are_never_cut() -> None:
     """At every width all the numbers of a wide screen are there."""
     coin, T = lr.matching(), 32
     everyone = eight_sources.players(T)
-    found = lr.compare(everyone, lr.sources.paper_sources(T), coin, T, 4, 0)
+    found = lr.compare(everyone, lr.evaluate.sources.paper_sources(T), coin, T, 4, 0)
     worst = [eight_sources.at_worst(name, player, T, width=2) for name, player in everyone.items()]
     outcomes = [verify.examine(statement) for statement in verify.selected(["Lemma 2.1", "Lemma A.1", "A.3"])]
     for least, show in (
@@ -270,7 +270,7 @@ def test_a_student_that_is_worse_than_its_base_says_so(tmp_path: Path, monkeypat
     done = paper(*worse, "--steps", "2", "--out", "s.safetensors")
     assert done.exit_code == 0, done.output
     assert "It is worse than its base: train it for more steps" in done.output
-    base, source = load("base.safetensors"), lr.sources.paper_sources(16)["b"]
+    base, source = load("base.safetensors"), lr.evaluate.sources.paper_sources(16)["b"]
     task = Distil(source, lr.robustify(base, lr.matching(), test=lr.ExactTest(1 / 16, 16), fallback=lr.PolyaUrn(2)))
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     found = compared(task, load("s.safetensors"), settings)
@@ -289,7 +289,7 @@ def test_divergences_are_from_algorithm_1(tmp_path: Path) -> None:
     coin, T = lr.matching(), 16
     base = Transformer(Decoder(2, Size(16, 16, 2, 1, 16), seed=1))
     safe = lr.robustify(base, coin, test=lr.ExactTest(0.5, T), fallback=lr.PolyaUrn(2))
-    task = Distil(lr.sources.paper_sources(T)["b"], safe, response_weight=0.5)
+    task = Distil(lr.evaluate.sources.paper_sources(T)["b"], safe, response_weight=0.5)
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.laws_on_device).tokens_BxT.numpy()
     laws, robust = base.predict_sequence(tokens), safe.predict_sequence(tokens)

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from scipy.special import expit
 
 import lowregret as lr
-from lowregret import sources
+from lowregret.evaluate import sources
 from paper import impossibility, plots
 from paper.impossibility import models, search
 
@@ -70,7 +70,7 @@ def test_the_twins_are_opposite_and_leave_the_uniform_law_alone(epsilon: float) 
 
 def test_every_window_of_m1_is_uniform() -> None:
     length, horizon = 3, 6
-    tokens = lr.adversaries.all_sequences(2, horizon)
+    tokens = lr.evaluate.adversaries.all_sequences(2, horizon)
     for model in sources.de_bruijn_pair(length):
         laws = model.predict_sequence(tokens)
         chance = np.take_along_axis(laws, tokens[..., None], -1)[..., 0].prod(-1)
@@ -155,7 +155,7 @@ def test_a_shorter_context_is_bounded_too() -> None:
 def test_the_worst_regret_is_the_adversarys() -> None:
     for length in (2, 4):
         model = impossibility.bounded_model(np.random.default_rng(length).random(2**length))
-        worst = lr.adversaries.exact_worst_case(model, lr.matching(), 2 * length, temperature=length**-0.5)
+        worst = lr.evaluate.adversaries.exact_worst_case(model, lr.matching(), 2 * length, temperature=length**-0.5)
         assert impossibility.measure_by_enumeration(model, length).worst_regret == pytest.approx(worst.regret)
 
 

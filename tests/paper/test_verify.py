@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import certificates
-from lowregret.adversaries import all_sequences
 from lowregret.engine import Engine
+from lowregret.evaluate.adversaries import all_sequences
 from lowregret.rules.regret_gap import GapWatch
 from lowregret.rules.regret_rate import RateWatch
 from paper import app, eight_sources, page, verify
@@ -84,8 +84,8 @@ def test_the_chance_of_a_switch_by_enumeration() -> None:
 
 
 def test_the_models_exact_regret_against_samples() -> None:
-    source, T = lr.sources.paper_sources(1024)["sin5"], 1024
-    model = lr.policies.Respond(lr.sources.paper_sources(T)["b"], lr.matching(), 1 / 32)
+    source, T = lr.evaluate.sources.paper_sources(1024)["sin5"], 1024
+    model = lr.policies.Respond(lr.evaluate.sources.paper_sources(T)["b"], lr.matching(), 1 / 32)
     regret = lr.external_regret(lr.matching(), model, lr.sample(source, T, 400, seed=0))[:, -1]
     assert abs(regret.mean() - mean_regret_of_the_model(source)) < 4 * regret.std() / 20
     np.testing.assert_allclose(laws_of_ones(np.full(9, 0.3))[-1] @ np.arange(10), 2.7, atol=1e-12)

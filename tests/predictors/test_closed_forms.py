@@ -135,7 +135,7 @@ def test_functions_see_the_history_and_nothing_else() -> None:
 
 
 def test_the_eight_sources() -> None:
-    sources = lr.sources.paper_sources(1024)
+    sources = lr.evaluate.sources.paper_sources(1024)
     assert list(sources) == ["a", "b", "c", "d", "sin2", "sin5", "sin10", "sin20"]
     ones = {name: source.predict_sequence(np.zeros(1024, dtype=int))[:, 1] for name, source in sources.items()}
     assert ones["a"][[0, 511, 512, 1023]] == pytest.approx([2 / 3, 2 / 3, 1 / 3, 1 / 3])

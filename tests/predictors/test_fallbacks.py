@@ -8,7 +8,8 @@ import pytest
 from scipy.optimize import linprog
 
 import lowregret as lr
-from lowregret import adversaries, certificates, checks
+from lowregret import certificates, checks
+from lowregret.evaluate import adversaries
 from lowregret.predictors import equaliser
 from lowregret.predictors.urns import on_simplex
 from paper import fallback_table
@@ -283,7 +284,7 @@ def test_the_table_compares_them_all() -> None:
     assert at_worst["shrunk urn, c = 1"] == pytest.approx(at_worst["Hedge, 1/sqrt(T)"])
     assert at_worst["Hedge, sqrt(8 ln 2/T)"] == pytest.approx(at_worst["shrunk urn"], rel=1e-3)
     for row in rows.values():
-        assert list(row.on_source) == list(lr.sources.paper_sources(64))
+        assert list(row.on_source) == list(lr.evaluate.sources.paper_sources(64))
         assert row.worst.regret <= row.regret_bound
         assert max(row.on_source.values()) <= row.worst.regret
     assert {name for name, row in rows.items() if row.worst.found_by == "beam"} == {"AdaHedge", "fixed share"}

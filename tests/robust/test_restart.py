@@ -10,8 +10,9 @@ import pytest
 from scipy.stats import binomtest
 
 import lowregret as lr
-from lowregret import adversaries, certificates, checks
-from lowregret.distances import exact_sequence_tv
+from lowregret import certificates, checks
+from lowregret.evaluate import adversaries
+from lowregret.evaluate.distances import exact_sequence_tv
 from lowregret.robust.average_restart import theorem_4_2
 
 from ..conftest import random_markov, random_problem

@@ -60,7 +60,7 @@ def test_regret_gap_keeps_its_bound(seed: int) -> None:
 def test_the_rates_of_the_notes(n: int) -> None:
     """On the paper's own D0 at T = 1024: RegretRate .0522, and the exact test within its delta = 2/T."""
     horizon = 1024
-    base = lr.sources.paper_sources(horizon)["b"]
+    base = lr.evaluate.sources.paper_sources(horizon)["b"]
     settings = algorithm_1(COIN, lr.RegretRate(horizon)), with_urn(COIN, horizon, 2 / horizon)
     rate, exact = false_alarms(settings, base, n, 0)
     low, high = stats.binomtest(rate, n).proportion_ci(0.999)

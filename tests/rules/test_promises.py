@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.adversaries import all_sequences, beam, exact_worst_case, greedy
 from lowregret.engine import Engine, Setting
+from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case, greedy
 from lowregret.robust import algorithm_1
 from lowregret.robust.average_restart import theorem_4_2
 
@@ -164,7 +164,9 @@ def test_restarted_copies_lose_no_more(name: str) -> None:
         assert worst.exact
         assert worst.regret <= sum(short.certificate.terms.values()) + 1e-9
         tight = lr.AverageRestart(base, PENNIES, 1, 4, 9, test=lr.ExactTest(0.4 / 8, 4))
-        assert lr.distances.exact_sequence_tv(base, tight, 9) <= tight.certificate.tv_bound == pytest.approx(0.4)
+        assert (
+            lr.evaluate.distances.exact_sequence_tv(base, tight, 9) <= tight.certificate.tv_bound == pytest.approx(0.4)
+        )
         safe = lr.AverageRestart(base, PENNIES, 1, 32, 64, **COPIES[name](32, 64))
         tries = [greedy(safe, PENNIES, 64).tokens, beam(safe, PENNIES, 64, width=4).tokens]
         tries += [win_back_then_hurt(safe, base, PENNIES, 64, back) for back in (4, 16)]

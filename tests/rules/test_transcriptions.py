@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.adversaries import all_sequences
 from lowregret.engine import Engine, Setting, bets
+from lowregret.evaluate.adversaries import all_sequences
 from lowregret.robust import Robust, algorithm_1
 
 from ..conftest import random_markov, random_problem, turned_tokens, turning_game, with_urn

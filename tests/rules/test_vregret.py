@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import binomtest
 
 import lowregret as lr
-from lowregret import adversaries, certificates, checks
+from lowregret import certificates, checks
 from lowregret.engine import Engine, Said
+from lowregret.evaluate import adversaries
 from lowregret.robust import algorithm_1
 
 from ..conftest import random_markov, random_problem, sweep
@@ -205,7 +206,7 @@ def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, 
     those of 32 and of 1024 tips, within four times the errors of both (theirs taken to be as large as ours).
     """
     T = 1024
-    sources = lr.sources.paper_sources(T)
+    sources = lr.evaluate.sources.paper_sources(T)
     tokens = lr.sample(sources[source], T, n, seed=7)
     for test, (regret, time) in (("threshold", threshold), ("exact", exact)):
         found = []
@@ -228,7 +229,7 @@ def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, 
 
 def test_it_costs_nothing_at_home() -> None:
     T, n = 128, 200
-    home = lr.sources.paper_sources(T)["b"]
+    home = lr.evaluate.sources.paper_sources(T)["b"]
     safe = lr.robustify(home, None, T)
     assert safe.setting.test == lr.VRegret(T, test="exact")
     times = safe.alarm_times(lr.sample(home, T, n, seed=8))

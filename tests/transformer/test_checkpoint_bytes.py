@@ -48,7 +48,7 @@ class Stopped(Exception):
 
 def task() -> Distil:
     robust = robust_with_urn(Transformer(Decoder(2, SMALL, seed=9)), lr.matching(), 8)
-    return Distil(lr.sources.paper_sources(8)["b"], robust, play_every=2, play_count=3, pool=4)
+    return Distil(lr.evaluate.sources.paper_sources(8)["b"], robust, play_every=2, play_count=3, pool=4)
 
 
 def give_up(progress: Progress) -> None:

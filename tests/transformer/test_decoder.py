@@ -281,12 +281,12 @@ def test_long_batches_go_through_in_chunks(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nothing_is_made_up_past_the_context() -> None:
     model, coin = Transformer(Decoder(2, SMALL, seed=1)), lr.matching()
-    source = lr.sources.paper_sources(17)["b"]
+    source = lr.evaluate.sources.paper_sources(17)["b"]
     for ask in (
         lambda: lr.sample(model, 17, 2, 0),
         lambda: lr.robustify(model, coin, 17),
-        lambda: lr.adversaries.greedy(model, coin, 17),
-        lambda: lr.adversaries.greedy(lr.policies.Respond(model, coin, 0.2), coin, 17),
+        lambda: lr.evaluate.adversaries.greedy(model, coin, 17),
+        lambda: lr.evaluate.adversaries.greedy(lr.policies.Respond(model, coin, 0.2), coin, 17),
         lambda: lr.compare({"model": model}, {"b": source}, coin, 17, 2, 0),
         lambda: lr.compare({"b": source}, {"model": model}, coin, 17, 2, 0),
     ):

@@ -299,7 +299,7 @@ def test_from_a_recording_to_a_robust_model(tmp_path: Path, monkeypatch: pytest.
             steps += len(window)
     assert found["recording"]["regret"] == pytest.approx(lost / steps, abs=1e-6)
     assert found["recording"]["tokens"] == steps == 61
-    assert found["greedy"] == pytest.approx(float(lr.adversaries.greedy(model, problem, 8).regret))
+    assert found["greedy"] == pytest.approx(float(lr.evaluate.adversaries.greedy(model, problem, 8).regret))
     assert f"{problem.regret_in_payoffs(found['recording']['regret']):+.6g} in the payoffs' units" in said
     assert "next_token_tv to base" in said
     code, said = lowregret("evaluate", "base.safetensors", "--tokens", "weather.txt", "--out", "all.json")

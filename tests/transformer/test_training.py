@@ -78,7 +78,7 @@ def adamw_by_hand(weights: dict, gradients: list[dict], rates: list[float], o) -
 @pytest.mark.parametrize("optimiser", [NANODO, DECAYING], ids=["nanodo", "decaying"])
 def test_optimiser_steps_are_adamw(optimiser, tmp_path: Path) -> None:
     settings = TrainingSettings(size=SMALL, steps=10, batch=4, seed=3, optimiser=optimiser)
-    source = lr.sources.paper_sources(32)["b"]
+    source = lr.evaluate.sources.paper_sources(32)["b"]
     run = Training(Imitate(source), tmp_path / "m.safetensors", settings)
     weights = {k: p.detach().double().numpy().copy() for k, p in run.decoder.named_parameters()}
     gradients, rates = [], []
@@ -99,7 +99,7 @@ def test_optimiser_steps_are_adamw(optimiser, tmp_path: Path) -> None:
 def test_a_golden_step(tmp_path: Path) -> None:
     """Recorded once: initial weights, batch, loss and update together."""
     settings = TrainingSettings(size=SMALL, steps=100, batch=8, seed=0, optimiser=NANODO)
-    run = Training(Imitate(lr.sources.paper_sources(32)["b"]), tmp_path / "m.safetensors", settings)
+    run = Training(Imitate(lr.evaluate.sources.paper_sources(32)["b"]), tmp_path / "m.safetensors", settings)
     losses = [float(run.advance()) for _ in range(3)]
     total = sum(float(p.detach().double().abs().sum()) for p in run.decoder.parameters())
     assert losses == pytest.approx([0.764853, 0.748311, 0.749756], abs=2e-6)
@@ -212,7 +212,7 @@ def test_no_device_waits_for_the_teacher(test: Any) -> None:
 def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by part: half from the source, then other worlds, then the pool; the base is asked as training says."""
     T = 32
-    source, base = lr.sources.paper_sources(T)["b"], Transformer(Decoder(2, SMALL, seed=1))
+    source, base = lr.evaluate.sources.paper_sources(T)["b"], Transformer(Decoder(2, SMALL, seed=1))
     monkeypatch.setattr(data, "other_worlds", lambda source, n, horizon, random: torch.zeros((n, horizon)).long())
     task = Distil(source, robust_with_urn(base, lr.matching(), T))
     plain = task.batch(7, slice(None), T, data.generator("cpu", 0), None)
@@ -241,7 +241,7 @@ def returning(source: lr.Predictor, base: lr.Predictor, T: int = 32, **settings:
 def test_recovery_speaks_for_many_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch of a lesson is the one its step would have alone, with the laws of the algorithm itself."""
     T = 32
-    source, wrong = lr.sources.paper_sources(T)["b"], lr.predictors.Scheduled([[0.9, 0.1]])
+    source, wrong = lr.evaluate.sources.paper_sources(T)["b"], lr.predictors.Scheduled([[0.9, 0.1]])
     lessons, teach = [], Distil._taught
 
     def taught(self: Distil, drawn: list, laws: object) -> list:
@@ -280,7 +280,7 @@ def test_some_worlds_end_at_home() -> None:
 
 def test_worlds_end_at_home_for_what_can_return_only(monkeypatch: pytest.MonkeyPatch) -> None:
     T = 32
-    source = lr.sources.paper_sources(T)["b"]
+    source = lr.evaluate.sources.paper_sources(T)["b"]
     monkeypatch.setattr(data, "back_home", lambda away, home, random: torch.ones_like(away))
     for task, ends in ((returning(source, source), True), (tasks("distil"), False)):
         tokens = task.batch(8, slice(None), T, data.generator("cpu", 0), None).tokens_BxT
@@ -331,7 +331,7 @@ def test_replayed_steps_are_the_steps(kind: str, tmp_path: Path, monkeypatch: py
 
 
 def test_which_batches_repeat() -> None:
-    source, base = lr.sources.paper_sources(32)["b"], Transformer(Decoder(2, SMALL))
+    source, base = lr.evaluate.sources.paper_sources(32)["b"], Transformer(Decoder(2, SMALL))
     robust = robust_with_urn(base, lr.matching(), 32)
 
     class Mine(Imitate):
@@ -361,7 +361,7 @@ def test_two_states_are_drawn_as_more_are() -> None:
 
 
 def test_soft_targets_are_the_sources_laws() -> None:
-    source = lr.sources.paper_sources(32)["sin5"]
+    source = lr.evaluate.sources.paper_sources(32)["sin5"]
     assert Imitate(source).batch(3, slice(None), 32, data.generator("cpu", 0), None).targets_BxTxS is None
     batch = Imitate(source, soft=True).batch(3, slice(None), 32, data.generator("cpu", 0), None)
     np.testing.assert_allclose(batch.targets_BxTxS, source.predict_sequence(batch.tokens_BxT.numpy()), atol=1e-7)
@@ -392,13 +392,13 @@ def test_a_batch_in_which_nothing_counts_changes_no_weight_to_nan(tmp_path: Path
 
 
 def test_the_pool_holds_what_the_greedy_adversary_plays(monkeypatch: pytest.MonkeyPatch) -> None:
-    coin, source = lr.matching(), lr.sources.paper_sources(32)["b"]
+    coin, source = lr.matching(), lr.evaluate.sources.paper_sources(32)["b"]
     model = Transformer(Decoder(2, SMALL, seed=8))
     real = torch.rand
     # Uniforms of one: nobody follows the source, nothing is noise.
     monkeypatch.setattr(torch, "rand", lambda *a, **k: torch.ones_like(real(*a, **k)))
     played = data.greedy_play(model.decoder, source, coin.utility, 32**-0.5, 3, data.generator("cpu", 0))
-    worst = lr.adversaries.greedy(model, coin, 32)
+    worst = lr.evaluate.adversaries.greedy(model, coin, 32)
     assert played.tolist() == [worst.tokens.tolist()] * 3
 
 
@@ -486,7 +486,7 @@ def test_worlds_are_sequences_of_states(n_states: int) -> None:
 def test_sources_are_drawn_from_their_laws() -> None:
     """Chances within 5 standard errors (chance of failing below 1e-4 over all bits); the urn's sums are uniform."""
     n, T = 20_000, 16
-    source = lr.sources.paper_sources(T)["sin2"]
+    source = lr.evaluate.sources.paper_sources(T)["sin2"]
     chance = np.asarray(source.probs_TxS if hasattr(source, "probs_TxS") else source.predict_sequence([0] * T))[:, 1]
     mean = data.sequences(source, n, T, data.generator("cpu", 0)).double().mean(0).numpy()
     assert (np.abs(mean - chance) <= 5 * np.sqrt(chance * (1 - chance) / n) + 1e-9).all()
@@ -500,7 +500,7 @@ def test_sources_are_drawn_from_their_laws() -> None:
 
 
 def tasks(kind: str, T: int = 32):
-    source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
+    source, coin = lr.evaluate.sources.paper_sources(T)["b"], lr.matching()
     base = Transformer(Decoder(2, SMALL, seed=9))
     if kind == "imitate":
         return Imitate(source)
@@ -771,7 +771,7 @@ def free_port() -> int:
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     settings = TrainingSettings(size=SMALL, steps=1, batch=2)
     path = tmp_path / "m.safetensors"
-    source, coin = lr.sources.paper_sources(32)["b"], lr.matching()
+    source, coin = lr.evaluate.sources.paper_sources(32)["b"], lr.matching()
     with pytest.raises(ValueError, match="robust is for 16 steps, the decoder's context is 32"):
         train(Masked(source, lr.robustify(source, coin, test=lr.RegretRate(16))), path, settings)
     short = Transformer(Decoder(2, SMALL._replace(context=16)))
@@ -823,7 +823,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_learning_happens(tmp_path: Path) -> None:
     """A few seconds of training bring the laws of source b near; the two recipes agree on what is to be learnt."""
-    source = lr.sources.paper_sources(32)["b"]
+    source = lr.evaluate.sources.paper_sources(32)["b"]
     settings = TrainingSettings(size=SMALL, steps=250, batch=16, optimiser=DECAYING)
     model = train(Imitate(source, soft=True), tmp_path / "b.safetensors", settings)
     tokens = lr.sample(source, 32, 128, 0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.sources import paper_sources
+from lowregret.evaluate.sources import paper_sources
 
 from ..cells import Source, Stream
 from ..models import by_table, frequency, softened

@@ -12,9 +12,9 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..engine import ExactTest
+from ..evaluate.plots import COLOURS, plain, pyplot
 from ..guard import Guard
 from ..guard.events import Alarm, Event, Return
-from ..plots import COLOURS, plain, pyplot
 from ..problems import DecisionProblem, Payoff, a_problem
 from ..tables import Table
 from .judging import BEST, BEST_OF_ALL, judge

@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability
-from ..adversaries import all_sequences, beam, exact_worst_case, greedy
 from ..arrays import namespace, to_numpy
+from ..evaluate.adversaries import all_sequences, beam, exact_worst_case, greedy
 from ..predictors import Scheduled, asked
 from ..robust import Robust
 from .laws import LawBroken, tokens_for

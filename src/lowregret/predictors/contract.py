@@ -74,7 +74,7 @@ def vouched(player: Any) -> bool:
     return type(player).__module__.startswith(_OWN)
 
 
-_ROOMS = ("predictors", "policies", "contexts", "robust", "adversaries")
+_ROOMS = ("predictors", "policies", "contexts", "robust", "evaluate")
 _OWN = tuple(f"{__name__.removesuffix('predictors.contract')}{room}." for room in _ROOMS)
 
 

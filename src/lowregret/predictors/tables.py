@@ -137,7 +137,7 @@ class Markov(Predictor):
         return self._law(context, xp.broadcast_to(count_up(tokens, 0, horizon), tokens.shape))
 
     def key(self, memory: MarkovMemory) -> Array:
-        """What decides, beside the counts so far, how a stream goes on (``lowregret.adversaries``)."""
+        """What decides, beside the counts so far, how a stream goes on (``lowregret.evaluate.adversaries``)."""
         return memory.context
 
     def _law(self, context: Array, seen: Array) -> Array:

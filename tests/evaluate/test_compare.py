@@ -11,20 +11,20 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
-from lowregret import comparison, distances
-from lowregret.adversaries import all_sequences
+from lowregret.evaluate import comparison, distances
+from lowregret.evaluate.adversaries import all_sequences
 from lowregret.tables import Table
 from paper import frontier
 
-from .conftest import extra
+from ..conftest import extra
 from .test_distances import TorchBer, ber
 
 pd, torch = extra("pandas"), extra("torch")
 
 COIN = lr.matching()
 T = 40
-MODEL = lr.sources.paper_sources(T)["b"]
-SOURCES = {"as told": MODEL, "reversed": lr.sources.paper_sources(T)["a"]}
+MODEL = lr.evaluate.sources.paper_sources(T)["b"]
+SOURCES = {"as told": MODEL, "reversed": lr.evaluate.sources.paper_sources(T)["a"]}
 
 
 def one_way(
@@ -136,7 +136,7 @@ def test_a_base_model_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_paper_s_sources() -> None:
     """A few of the notes' exact numbers, through compare: Ber model and urn on a, b and d."""
-    sources = lr.sources.paper_sources(1024)
+    sources = lr.evaluate.sources.paper_sources(1024)
     chosen = {name: sources[name] for name in "abd"}
     found = lr.compare({"Ber": sources["b"], "urn": lr.PolyaUrn(2)}, chosen, COIN, 1024, 400, seed=0)
     expected = [[0.1784, -0.1549, 0.1667], [-0.0071, -0.0072, 0.0017]]
@@ -172,7 +172,7 @@ def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     assert record["standard_error"]["as told"]["rate"][-1] == pytest.approx(found.error_PxWxT[3, 0, -1], abs=1e-7)
     assert [cell["predictor"] for cell in record["cells"]] == [cell.predictor for cell in found.cells]
     assert record["cells"][0]["regret"]["value"] == final
-    monkeypatch.setattr("lowregret.plots.regret_curves", lambda comparison: ("curves", comparison))
+    monkeypatch.setattr("lowregret.evaluate.plots.regret_curves", lambda comparison: ("curves", comparison))
     monkeypatch.setattr("paper.plots.frontier", lambda frontier: ("frontier", frontier))
     assert found.plot() == ("curves", found)
     priced = frontier.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
@@ -191,7 +191,7 @@ def test_json_gives_the_comparison_back() -> None:
     assert cells["never", "as told"].switched == 0
     assert 0 < (cells["some", "as told"].switched or 0) < 0.5 < (cells["some", "reversed"].switched or 0)
     for written in (found.to_json(), json.loads(found.to_json())):
-        again = lr.comparison.Comparison.from_json(written)
+        again = lr.evaluate.comparison.Comparison.from_json(written)
         assert again.cells == found.cells
         assert str(again.table()) == str(found.table())
         assert (again.problem.actions, again.problem.states) == (("stay", "go"), ("dry", "wet"))
@@ -209,7 +209,7 @@ def test_files_from_before_medians_were_written_down_are_read() -> None:
     for cell in old["cells"]:
         del cell["median"]
     del old["actions"], old["states"]
-    np.testing.assert_array_equal(lr.comparison.Comparison.from_json(old).switch_PxW, found.switch_PxW)
+    np.testing.assert_array_equal(lr.evaluate.comparison.Comparison.from_json(old).switch_PxW, found.switch_PxW)
 
 
 def test_columns_line_up() -> None:
@@ -296,10 +296,10 @@ def test_an_adversary_meets_each_player_with_its_own_sequence() -> None:
         return both[[worse, 1 - worse]]
 
     known = {name: player for name, player in players().items() if name != "unknown horizon"}
-    found = lr.compare(known, {"greedy": lr.adversaries.greedy, "constant": constant}, COIN, T)
+    found = lr.compare(known, {"greedy": lr.evaluate.adversaries.greedy, "constant": constant}, COIN, T)
     assert (found.n_W, found.adaptive) == ((1, 2), ("greedy", "constant"))
     for name, player in known.items():
-        worst = lr.adversaries.greedy(policies()[name], COIN, T)
+        worst = lr.evaluate.adversaries.greedy(policies()[name], COIN, T)
         assert found.regrets(name, "greedy") == pytest.approx([worst.regret], abs=1e-12)
         first, second = found.regrets(name, "constant")
         assert first >= second
@@ -362,11 +362,11 @@ def test_differences_are_paired() -> None:
 
 
 def test_json_says_how_it_was_made_and_keeps_the_sequences() -> None:
-    sources = {**SOURCES, "greedy": lr.adversaries.greedy, "zeros": np.zeros((2, T), dtype=int)}
+    sources = {**SOURCES, "greedy": lr.evaluate.adversaries.greedy, "zeros": np.zeros((2, T), dtype=int)}
     found = lr.compare(players(), sources, COIN, T, 12, seed=7)
     record = json.loads(found.to_json(), parse_constant=pytest.fail)
     assert (record["seed"], record["version"]) == (7, lr.__version__)
-    again = lr.comparison.Comparison.from_json(record)
+    again = lr.evaluate.comparison.Comparison.from_json(record)
     assert (again.seed, again.version, again.n_W, again.adaptive) == (7, lr.__version__, found.n_W, ("greedy",))
     for source in sources:
         for name in players():
@@ -378,7 +378,7 @@ def test_json_says_how_it_was_made_and_keeps_the_sequences() -> None:
     by_generator = lr.compare(players(), SOURCES, COIN, T, 4, seed=np.random.default_rng(0))
     assert by_generator.seed is None
     del record["sequences"], record["seed"], record["version"], record["adaptive"]
-    old = lr.comparison.Comparison.from_json(record)
+    old = lr.evaluate.comparison.Comparison.from_json(record)
     assert (old.seed, old.version) == (None, None)
     with pytest.raises(ValueError, match="without its sequences"):
         old.regrets("urn", "zeros")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import plots
+from lowregret.evaluate import plots
 from paper import frontier
 
 
@@ -19,7 +19,7 @@ def _close() -> object:
     plt.close("all")
 
 
-def comparison() -> lr.comparison.Comparison:
+def comparison() -> lr.evaluate.comparison.Comparison:
     heads, tails, coin = lr.predictors.Scheduled([[0.2, 0.8]]), lr.predictors.Scheduled([[0.8, 0.2]]), lr.matching()
     players = {"model": heads, "robust": lr.robustify(heads, coin, 200), "urn": lr.PolyaUrn(2)}
     return lr.compare(
@@ -50,7 +50,7 @@ def test_no_labels_overlap() -> None:
     """Titles, tick labels and legend of the 2 x 4 figure, as boxes on the canvas."""
     from paper.eight_sources import TITLES, players
 
-    found = lr.compare(players(64), lr.sources.paper_sources(64), lr.matching(), 64, 10, 0)
+    found = lr.compare(players(64), lr.evaluate.sources.paper_sources(64), lr.matching(), 64, 10, 0)
     axes = plots.regret_curves(found, titles=TITLES)
     figure = axes[0, 0].figure
     figure.canvas.draw()

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 from lowregret.certificates import quantal_loss
-from lowregret.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
+from lowregret.evaluate.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
 
-from .drawn import SEEDED
+from ..drawn import SEEDED
 
 DEGENERATE = {
     "one action": [[0.3, -0.2]],

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import to_numpy
-from .robust import Robust
+from ..arrays import to_numpy
+from ..robust import Robust
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import adversaries
-from lowregret.adversaries import beam, exact_worst_case, greedy, worst_case_by_counts
-from lowregret.adversaries import exact as two_sided
+from lowregret.evaluate import adversaries
+from lowregret.evaluate.adversaries import beam, exact_worst_case, greedy, worst_case_by_counts
+from lowregret.evaluate.adversaries import exact as two_sided
 
 from ..conftest import extra, random_markov, random_problem, sweep, with_urn
 
@@ -26,7 +26,7 @@ def brute_force(problem: lr.DecisionProblem, policy: Any, horizon: int) -> float
     return float(lr.external_regret(problem, policy, tokens)[:, -1].max())
 
 
-def replayed(problem: lr.DecisionProblem, policy: Any, found: lr.adversaries.Worst) -> float:
+def replayed(problem: lr.DecisionProblem, policy: Any, found: lr.evaluate.adversaries.Worst) -> float:
     return float(lr.external_regret(problem, policy, found.tokens)[-1])
 
 
@@ -265,7 +265,7 @@ def test_there_are_alarms_in_that_test() -> None:
 @pytest.mark.parametrize("source", ["sin5", "sin10"])
 def test_the_two_sided_bound_lies_between_a_sequence_and_the_certificate(source: str) -> None:
     """For a model that changes over time it need not be attained."""
-    robust = lr.robustify(lr.sources.paper_sources(128)[source], COIN, test=lr.RegretGap(128, span_aware=True))
+    robust = lr.robustify(lr.evaluate.sources.paper_sources(128)[source], COIN, test=lr.RegretGap(128, span_aware=True))
     found = exact_worst_case(robust, COIN, 128)
     assert found.upper is not None
     assert not found.exact

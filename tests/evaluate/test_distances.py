@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
-from lowregret import distances
-from lowregret.distances import bounded_mean, exact_sequence_tv
+from lowregret.evaluate import distances
+from lowregret.evaluate.distances import bounded_mean, exact_sequence_tv
 
-from .conftest import extra, random_markov, with_urn
+from ..conftest import extra, random_markov, with_urn
 
 torch = extra("torch")
 
@@ -30,7 +30,7 @@ def stuck(escape: float) -> lr.Markov:
 
 
 def robust(horizon: int, **settings: Any) -> tuple[lr.Predictor, lr.robust.Robust]:
-    base = lr.sources.paper_sources(horizon)["b"]
+    base = lr.evaluate.sources.paper_sources(horizon)["b"]
     return base, lr.robust.Robust(base, with_urn(COIN, horizon, **settings), COIN)
 
 
@@ -234,7 +234,7 @@ def test_next_token_tv_takes_prefixes_from_the_empty_one() -> None:
 
 def test_the_urn_and_the_ber_model() -> None:
     """The notes' exact value .13076; with 128 sequences, as in the paper's table, the interval is useful."""
-    base = lr.sources.paper_sources(1024)["b"]
+    base = lr.evaluate.sources.paper_sources(1024)["b"]
     found = lr.next_token_tv(lr.PolyaUrn(2), base, lr.sample(base, 1024, 1000, seed=0))
     assert found.low < 0.13076 < found.high
     assert found.high - found.low < 0.002
@@ -248,7 +248,7 @@ def test_the_urn_and_the_ber_model() -> None:
 )
 def test_next_token_intervals_hold_the_mean(setting: Any) -> None:
     """Also where nearly all values are 0. The truth is the mean over many sequences, from which the few are drawn."""
-    base = lr.sources.paper_sources(64)["b"]
+    base = lr.evaluate.sources.paper_sources(64)["b"]
     other = lr.PolyaUrn(2) if setting is None else lr.robust.Robust(base, setting, COIN)
     tokens = lr.sample(base, 64, 20_000, seed=0)
     exact = lr.next_token_tv(base, other, tokens).value
@@ -315,8 +315,8 @@ def test_a_predictor_at_odds_with_itself_is_named() -> None:
 
 
 def test_estimates_print() -> None:
-    assert str(lr.distances.Estimate(0.5, 0.25, 0.75)) == "0.50 (95%: 0.25 to 0.75)"
-    assert str(lr.distances.Estimate(0.0, 0.0, 0.0)) == "0.0000 (95%: 0.0000 to 0.0000)"
-    assert f"{lr.distances.Estimate(0.5, 0.25, 0.75):.3f}" == "0.500 (95%: 0.250 to 0.750)"
-    value, low, high = lr.distances.Estimate(1, 2, 3)
+    assert str(lr.evaluate.distances.Estimate(0.5, 0.25, 0.75)) == "0.50 (95%: 0.25 to 0.75)"
+    assert str(lr.evaluate.distances.Estimate(0.0, 0.0, 0.0)) == "0.0000 (95%: 0.0000 to 0.0000)"
+    assert f"{lr.evaluate.distances.Estimate(0.5, 0.25, 0.75):.3f}" == "0.500 (95%: 0.250 to 0.750)"
+    value, low, high = lr.evaluate.distances.Estimate(1, 2, 3)
     assert (value, low, high) == (1, 2, 3)

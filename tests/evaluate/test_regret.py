@@ -7,7 +7,7 @@ import pytest
 
 import lowregret as lr
 
-from .conftest import extra, random_problem
+from ..conftest import extra, random_problem
 
 torch = extra("torch")
 

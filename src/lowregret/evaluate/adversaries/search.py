@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import inputs
-from ..arrays import to_numpy
-from ..memory import take
-from ..policies import Policy
-from ..problems import DecisionProblem
+from ... import inputs
+from ...arrays import to_numpy
+from ...memory import take
+from ...policies import Policy
+from ...problems import DecisionProblem
 from .players import Worst, acting, key_of, played, told
 
 _TIE = 1e-12  # utilities closer than this are equal but for rounding

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import inputs
-from .arrays import (
+from .. import inputs
+from ..arrays import (
     Array,
     beside,
     came,
@@ -21,9 +21,9 @@ from .arrays import (
     running_sum,
     total,
 )
-from .policies import Policy
-from .predictors import said_by, vouched
-from .problems import DecisionProblem, a_problem, action_utilities, same_problem
+from ..policies import Policy
+from ..predictors import said_by, vouched
+from ..problems import DecisionProblem, a_problem, action_utilities, same_problem
 
 
 def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:

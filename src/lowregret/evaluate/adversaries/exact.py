@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import inputs
-from ..abilities import ability
-from ..arrays import first, last, mix
-from ..certificates import by_counts
-from ..certificates.by_counts import Lattice, least
-from ..policies import Policy, Respond
-from ..problems import DecisionProblem
+from ... import inputs
+from ...abilities import ability
+from ...arrays import first, last, mix
+from ...certificates import by_counts
+from ...certificates.by_counts import Lattice, least
+from ...policies import Policy, Respond
+from ...problems import DecisionProblem
+from ...robust import Robust
+from ...rules import RegretGap
+from ...rules.regret_gap import GapWatch
 from ..regret import external_regret
-from ..robust import Robust
-from ..rules import RegretGap
-from ..rules.regret_gap import GapWatch
 from .players import Worst, acting, key_of, policy_of_counts
 from .search import beam, search
 

@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import inputs
-from ..abilities import ability
-from ..arrays import Array, device, first, in_float64, last, mix, namespace, to_numpy
-from ..certificates import by_counts
-from ..certificates.by_counts import PolicyOfCounts
-from ..policies import Policy, Respond
-from ..predictors import Predictor, asked_sequence, said_by, same_states, vouched, within_window
-from ..problems import DecisionProblem, a_problem, best_of, same_problem
-from ..robust import Robust
+from ... import inputs
+from ...abilities import ability
+from ...arrays import Array, device, first, in_float64, last, mix, namespace, to_numpy
+from ...certificates import by_counts
+from ...certificates.by_counts import PolicyOfCounts
+from ...policies import Policy, Respond
+from ...predictors import Predictor, asked_sequence, said_by, same_states, vouched, within_window
+from ...problems import DecisionProblem, a_problem, best_of, same_problem
+from ...robust import Robust
 
 
 class Worst(NamedTuple):

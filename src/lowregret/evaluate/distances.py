@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import inputs
-from .arrays import Array, count_up, device, first, in_float64, namespace, to_numpy, total
-from .predictors import Predictor, sample
+from .. import inputs
+from ..arrays import Array, count_up, device, first, in_float64, namespace, to_numpy, total
+from ..predictors import Predictor, sample
 
 _LAWS_AT_ONCE = 1 << 21  # numbers in the probabilities of one batch of sequences
 _MOST_SEQUENCES = 1 << 20

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from . import inputs
-from .predictors import Markov, Predictor, Scheduled
+from .. import inputs
+from ..predictors import Markov, Predictor, Scheduled
 
 LONGEST_CONTEXT = 24  # a Markov model with two states then holds 2**24 laws, 256 MiB
 

@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import inputs, plots
-from .arrays import Array, count_up, frozen, namespace, row_blocks, to_numpy
+from .. import inputs
+from ..arrays import Array, count_up, frozen, namespace, row_blocks, to_numpy
+from ..engine import Recovery
+from ..policies import Policy, Respond
+from ..predictors import Predictor, asked_sequence, same_states, sample, within_window
+from ..problems import DecisionProblem, a_problem, same_problem
+from ..robust import Robust
+from ..tables import Table
+from . import plots
 from .distances import Estimate, batches, home
-from .engine import Recovery
-from .policies import Policy, Respond
-from .predictors import Predictor, asked_sequence, same_states, sample, within_window
-from .problems import DecisionProblem, a_problem, same_problem
 from .regret import external_regret
-from .robust import Robust
-from .tables import Table
 
 _TOGETHER = 1024  # sequences: what is asked step by step takes hardly longer on so many than on one
 _SHOWN = (0.05, 0.5, 0.95)  # quantiles in a frame
@@ -321,7 +322,8 @@ def compare(
     progress
         Called now and then with the share of the work done and the names of the player and the source at work.
 
-    >>> from lowregret import PolyaUrn, adversaries, matching, robustify
+    >>> from lowregret import PolyaUrn, matching, robustify
+    >>> from lowregret.evaluate import adversaries
     >>> from lowregret.predictors import Scheduled
     >>> heads, tails = Scheduled([[0.2, 0.8]]), Scheduled([[0.8, 0.2]])
     >>> players = {"model": heads, "robust": robustify(heads, matching(), 200), "urn": PolyaUrn(2)}
@@ -441,7 +443,9 @@ def _compared(
         times_WxPxN=times_WxPxN,
         adaptive=tuple(source for source, law in laws.items() if _adapts(law)),
         seed=None if seed is None or isinstance(seed, np.random.Generator) else int(seed),
-        version=import_module(__package__).__version__,  # the front door has it, and imports this room before
+        version=import_module(
+            __package__.partition(".")[0]
+        ).__version__,  # imported later than this file
     )
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import inputs
-from .arrays import Array, as_array, astype, constant, count_up, namespace, running_sum
-from .problems import DecisionProblem, numbers_apart
-from .tips import envelope, in_unit, sequences_of, two_states, unit_numbers
+from .. import inputs
+from ..arrays import Array, as_array, astype, constant, count_up, namespace, running_sum
+from ..problems import DecisionProblem, numbers_apart
+from ..tips import envelope, in_unit, sequences_of, two_states, unit_numbers
 
 _LOOKED_AT = np.linspace(0.0, 1.0, 257)  # the forecasts at which a claimed rule is tried
 _EXACT = 1e-12  # a Bayes risk met as closely as this is met

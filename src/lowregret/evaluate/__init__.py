@@ -1,0 +1,23 @@
+"""How well it went: regret, distances between predictors, players against sources and adversaries, scores, pictures."""
+
+from . import adversaries, comparison, distances, plots, regret, scoring, sources
+from .comparison import Comparison, compare
+from .distances import Estimate, next_token_tv, sequence_tv
+from .regret import external_regret, internal_regret
+
+__all__ = [
+    "Comparison",
+    "Estimate",
+    "adversaries",
+    "compare",
+    "comparison",
+    "distances",
+    "external_regret",
+    "internal_regret",
+    "next_token_tv",
+    "plots",
+    "regret",
+    "scoring",
+    "sequence_tv",
+    "sources",
+]
