@@ -443,9 +443,7 @@ def _compared(
         times_WxPxN=times_WxPxN,
         adaptive=tuple(source for source, law in laws.items() if _adapts(law)),
         seed=None if seed is None or isinstance(seed, np.random.Generator) else int(seed),
-        version=import_module(
-            __package__.partition(".")[0]
-        ).__version__,  # imported later than this file
+        version=import_module(__package__.partition(".")[0]).__version__,  # imported later than this file
     )
 
 
