@@ -1,4 +1,4 @@
-"""The house: data flows one way through the rooms, no name stands for two things, and contracts say what is missing."""
+"""The folders: imports go one way through them, no name stands for two things, and contracts say what is missing."""
 
 import ast
 import importlib
@@ -24,7 +24,7 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
 
 def order() -> list[str]:
-    """The rooms from the floor up, as CONTRIBUTING lists them."""
+    """The folders in the order in which CONTRIBUTING lists them."""
     tree = CONTRIBUTING.read_text().split("src/lowregret/\n")[1].split("```")[0]
     return [line.split()[0].removesuffix("/").removesuffix(".py") for line in tree.splitlines() if line.strip()]
 
@@ -82,7 +82,7 @@ def cycle_in(edges: dict[str, set[str]]) -> list[str] | None:
     return next((found for name in sorted(edges) if (found := walk(name, []))), None)
 
 
-def room(name: str) -> str:
+def folder_of(name: str) -> str:
     return name.split(".")[0]
 
 
@@ -90,11 +90,11 @@ def test_no_file_imports_itself_in_a_circle() -> None:
     assert cycle_in(graph()) is None
 
 
-def test_rooms_import_only_from_rooms_before_them() -> None:
+def test_folders_import_only_from_folders_before_them() -> None:
     rank = {name: i for i, name in enumerate(order())}
     edges = graph()
-    assert {room(name) for name in edges} == set(order())
-    against = [(a, b) for a, others in edges.items() for b in others if rank[room(b)] > rank[room(a)]]
+    assert {folder_of(name) for name in edges} == set(order())
+    against = [(a, b) for a, others in edges.items() for b in others if rank[folder_of(b)] > rank[folder_of(a)]]
     assert against == []
 
 
@@ -194,14 +194,14 @@ def test_what_a_contract_asks_for_is_missed_by_name() -> None:
 
 
 def public_things() -> list[Any]:
-    """What stands at the top, and in the rooms."""
-    rooms = [thing for name in lr.__all__ if isinstance(thing := getattr(lr, name), types.ModuleType)]
-    return [getattr(place, name) for place in (lr, *rooms) for name in getattr(place, "__all__", ())] + [
+    """What stands at the top, and in the folders."""
+    packages = [thing for name in lr.__all__ if isinstance(thing := getattr(lr, name), types.ModuleType)]
+    return [getattr(place, name) for place in (lr, *packages) for name in getattr(place, "__all__", ())] + [
         getattr(lr.adapters, name) for name in lr.adapters._FILES
     ]
 
 
-def test_the_hall_has_the_names_of_a_first_week() -> None:
+def test_the_top_level_has_the_names_of_a_first_week() -> None:
     names = [name for name in lr.__all__ if not isinstance(getattr(lr, name), types.ModuleType)]
     assert len(names) <= 50, names
     with pytest.raises(AttributeError, match=r"it is lowregret\.policies\.AdaHedge"):
@@ -231,9 +231,9 @@ def test_abilities_are_had_as_they_are_declared(name: str) -> None:
     assert bearers or name in ("context", "advance")
 
 
-def test_tests_stand_in_the_room_that_they_are_of() -> None:
+def test_tests_stand_in_the_folder_that_they_are_of() -> None:
     folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
-    assert folders - {path.stem for path in SOURCES.iterdir()} <= {"house", "golden", "benchmarks", "paper"}
+    assert folders - {path.stem for path in SOURCES.iterdir()} <= {"project", "golden", "benchmarks", "paper"}
 
 
 @pytest.mark.parametrize("page", [CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
@@ -262,7 +262,7 @@ def defined(path: Path) -> set[str]:
 
 
 def test_what_contributing_names_is_there() -> None:
-    """Each function of the picture of the engine, and of the tables, stands in the room that is said."""
+    """Each function of the picture of the engine, and of the tables, stands in the file that is said."""
     stations = re.findall(r"\b(\w+)/\w+\.py: ([\w.]+(?:, [\w.]+)*)", CONTRIBUTING.read_text())
     assert len(stations) >= 12
     for place, names in stations:

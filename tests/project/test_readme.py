@@ -2,8 +2,8 @@
 
 A ``text`` block right after a ``python`` block is the output of that block. On a page of docs/ the blocks build on each
 other; in the README each is typed line by line into an interpreter of its own, as a reader would paste it.
-``python tests/house/test_readme.py`` writes the outputs anew, and the pictures of pages that draw a ``figure``;
-``python tests/house/test_readme.py audit-a-log contexts`` those of the pages named.
+``python tests/project/test_readme.py`` writes the outputs anew, and the pictures of pages that draw a ``figure``;
+``python tests/project/test_readme.py audit-a-log contexts`` those of the pages named.
 """
 
 import code
