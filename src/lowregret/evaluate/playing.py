@@ -57,14 +57,14 @@ def compare(
     >>> from lowregret.predictors import Scheduled
     >>> heads, tails = Scheduled([[0.2, 0.8]]), Scheduled([[0.8, 0.2]])
     >>> players = {"model": heads, "robust": robustify(heads, matching(), 200), "urn": PolyaUrn(2)}
-    >>> sources = {"as forecast": heads, "not": tails, "zeros": [0] * 200, "greedy": adversaries.greedy}
+    >>> sources = {"its own": heads, "not": tails, "zeros": [0] * 200, "greedy": adversaries.greedy}
     >>> print(compare(players, sources, matching(), horizon=200, n=100, seed=0).table())
     Mean regret ± standard error after 200 steps, 1 to 100 sequences a source (median switch time)
-    source                  model                robust              urn
-    as forecast  +0.0001 ±0.0000       +0.0001 ±0.0000  +0.0056 ±0.0004
-    not          +0.5977 ±0.0058  +0.0404 ±0.0005 (12)  +0.0050 ±0.0003
-    zeros                +0.9998           +0.0350 (7)          +0.0026
-    greedy               +0.9998           +0.0615 (7)          +0.0341
+    source             model                robust              urn
+    its own  +0.0001 ±0.0000       +0.0001 ±0.0000  +0.0056 ±0.0004
+    not      +0.5977 ±0.0058  +0.0404 ±0.0005 (12)  +0.0050 ±0.0003
+    zeros            +0.9998           +0.0350 (7)          +0.0026
+    greedy           +0.9998           +0.0615 (7)          +0.0341
     """
     a_problem(problem)
     if progress is not None:
