@@ -15,41 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret import construct, files
+from lowregret import files
 from lowregret.files import lock
-from lowregret.transformer import Decoder, Imitate, Progress, Size, TrainingSettings, load, save, train
-from paper.app import _app
+from lowregret.transformer import Imitate, Progress, TrainingSettings, train
 
-SIZE = Size(context=16, width=8, heads=2, layers=1, inner=8)
-
-
-def lowregret(*arguments: str) -> Any:
-    return CliRunner().invoke(_app(), arguments)
-
-
-def said(done: Any) -> str:
-    """What was printed, without the frame that errors stand in."""
-    return " ".join(done.output.replace("│", " ").split())
+SMALL = TrainingSettings(size=(8, 8, 2, 1, 8), steps=4, batch=2)
 
 
 def everything(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With two decoders and a built model in it."""
-    save(Decoder(2, SIZE, seed=2), tmp_path / "m.safetensors")
-    save(Decoder(2, SIZE, seed=3), tmp_path / "n.safetensors")
-    construct.save(
-        construct.build(load(tmp_path / "m.safetensors"), lr.robust.algorithm_1(lr.matching(), lr.RegretGap(8))),
-        tmp_path / "b.safetensors",
-    )
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
@@ -248,80 +224,7 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
     files.apart({"a": one, "b": new, "c": None}, {"d": tmp_path / "other"})
 
 
-# The commands
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("construct", "m.safetensors", "--out", "m.safetensors"), "--out must be another path than the checkpoint"),
-        (("construct", "link.safetensors", "--out", "m.safetensors"), "must be another path than the checkpoint"),
-        (("construct", "m.safetensors", "--out", "hard.safetensors"), "must be another path than the checkpoint"),
-        (("evaluate", "m.safetensors", "--out", "m.safetensors"), "--out must be another path than the model"),
-        (("evaluate", "m.safetensors", "--out", "m.json"), "what is beside the model, got m.json for both"),
-        (("evaluate", "m.safetensors", "--against", "n.safetensors", "--out", "n.safetensors"), "than --against"),
-        (("evaluate", "m.safetensors", "--out", "link.safetensors"), "--out must be another path than the model"),
-        (("train", "robust", "--base", "m.safetensors", "--out", "m.safetensors"), "another path than --base"),
-        (("train", "distilled", "--base", "m.safetensors", "--out", "link.safetensors"), "another path than --base"),
-        (("reproduce", "--out", "r", "--collect", "./r"), "collect must be another path than out"),
-        (("reproduce", "--out", "r", "--collect", "r/models"), "than the folder of the models"),
-    ],
-)
-def test_no_command_writes_over_its_input_or_twice(arguments: tuple[str, ...], words: str, folder: Path) -> None:
-    (folder / "link.safetensors").symlink_to("m.safetensors")
-    (folder / "hard.safetensors").hardlink_to("m.safetensors")
-    before = everything(folder)
-    done = lowregret(*arguments)
-    assert done.exit_code == 2, done.output
-    assert words in said(done)
-    assert everything(folder) == before
-
-
-COMMANDS = {
-    "demo": ("demo", "--horizon", "8", "-n", "2", "--out"),
-    "verify": ("verify", "--only", "Lemma A.1", "--jobs", "1", "--out"),
-    "evaluate": ("evaluate", "m.safetensors", "-n", "2", "--out"),
-    "construct": ("construct", "m.safetensors", "--rule", "gap", "--out"),
-    "train": ("train", "bernoulli", "--size", "8,8,2,1,8", "--steps", "2", "--batch", "2", "--out"),
-}
-NAMES = {"demo": "d", "verify": "v", "evaluate": "e.json", "construct": "c.safetensors"}
-
-
-def out_of(command: str, prefix: str = "") -> str:
-    return prefix + NAMES.get(command, "t.safetensors")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_where_nothing_can_be_written_is_refused_before_the_work(command: str, folder: Path) -> None:
-    before = everything(folder)
-    for where, code in (("/proc/none/", 1), ("m.safetensors/", 2)):
-        done = lowregret(*COMMANDS[command], out_of(command, where))
-        assert done.exit_code == code, (done.output, done.exception)
-        assert not isinstance(done.exception, OSError)
-        assert "Written" not in done.output
-        assert "regret" not in done.stdout
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        assert len(lines) == 1 or code == 2, lines
-        assert "cannot be" in said(done) or "is a file" in said(done)
-        assert everything(folder) == before
-
-
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "train"])
-def test_a_full_disk_keeps_what_was_there(command: str, folder: Path, little_room: Any) -> None:
-    assert lowregret(*COMMANDS[command], out_of(command)).exit_code == 0
-    before = everything(folder)
-    written = {name for name in before if name.startswith(out_of(command).split(".")[0])}
-    assert written
-    little_room(500)
-    done = lowregret(*COMMANDS[command], out_of(command))
-    little_room(resource.RLIM_INFINITY)
-    assert done.exit_code == 1, (done.output, done.exception)
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    assert len(lines) == 1
-    assert "could not be written: File too large. A file that was there is unchanged" in lines[0]
-    after = everything(folder)
-    assert {name: after[name] for name in before} == before
-    assert not [name for name in after if ".part" in name]
+# A full disk
 
 
 def test_a_guard_on_a_full_disk_keeps_its_file_and_says_which(tmp_path: Path, little_room: Any) -> None:
@@ -337,38 +240,19 @@ def test_a_guard_on_a_full_disk_keeps_its_file_and_says_which(tmp_path: Path, li
     guard.save(path)
 
 
-def test_training_on_a_full_disk_keeps_the_last_save(folder: Path, little_room: Any) -> None:
-    command = (*COMMANDS["train"][:-1], "--save-every", "1", "--out", "t.safetensors")
-
+def test_training_on_a_full_disk_keeps_the_last_save(tmp_path: Path, little_room: Any) -> None:
     def room_for_no_more(*_: Any) -> None:
         little_room(500)
 
-    before = everything(folder)
+    def trained() -> Any:
+        return train(Imitate(lr.PolyaUrn(2)), tmp_path / "t.safetensors", SMALL, save_every=1)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lowregret.transformer.training.Training._refuse_lost", room_for_no_more)
-        done = lowregret(*command)
+        with pytest.raises(OSError, match="could not be written: File too large"):
+            trained()
     little_room(resource.RLIM_INFINITY)
-    assert done.exit_code == 1, (done.output, done.exception)
-    assert "could not be written: File too large" in done.stderr
-    assert {name: everything(folder)[name] for name in before} == before
-    assert lowregret(*command).exit_code == 0  # the lock is gone, and it goes on
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_links_and_odd_names(command: str, folder: Path) -> None:
-    """A link stays a link; a name that looks like markup is printed as it is."""
-    odd = folder / "far[x]" / "[/bold]"
-    odd.mkdir(parents=True)
-    name = out_of(command)
-    if "." in name:
-        (folder / name).symlink_to(odd / name)
-        assert lowregret(*COMMANDS[command], name).exit_code == 0
-        assert (folder / name).is_symlink()
-        assert (odd / name).stat().st_size > 100
-    done = lowregret(*COMMANDS[command], f"far[x]/[/bold]/2{name}")
-    assert done.exit_code == 0, (done.output, done.exception)
-    if command != "evaluate":
-        assert f"far[x]/[/bold]/2{name}" in done.output
+    assert trained().context == 8  # the lock is gone, and it goes on
 
 
 # One at a time
@@ -453,9 +337,6 @@ def test_locks_are_taken_by_one_of_many(tmp_path: Path) -> None:
     assert got > 8
 
 
-SMALL = TrainingSettings(size=(8, 8, 2, 1, 8), steps=4, batch=2)
-
-
 def test_two_trainings_into_one_path(tmp_path: Path) -> None:
     """The second is refused while the first runs, and changes nothing of it."""
     path, other, tried = tmp_path / "m.safetensors", tmp_path / "n.safetensors", []
@@ -480,26 +361,3 @@ def test_two_trainings_into_one_path(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*lock"))
     train(task, path, SMALL)  # finished: it is read
     path.chmod(0o444)
-
-
-def test_ctrl_c_says_that_the_command_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = (*COMMANDS["train"][:-1], "--save-every", "1", "--out", "t.safetensors")
-    from lowregret.transformer.training import Training
-
-    advance = Training.advance
-    for stop, words in ((0, "from the beginning: nothing was saved yet"), (1, "from step 1, the last that was")):
-
-        def interrupted(self: Training, stop: int = stop) -> Any:
-            if self.step == stop:
-                raise KeyboardInterrupt
-            return advance(self)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Training, "advance", interrupted)
-            done = lowregret(*command)
-        assert done.exit_code == 130
-        assert f"Stopped. The same command continues {words}" in done.stderr
-        assert not list(folder.rglob("*lock"))
-    done = lowregret(*command)
-    assert done.exit_code == 0
-    assert load("t.safetensors").context == 8
