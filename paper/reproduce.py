@@ -1,13 +1,13 @@
 """``python -m paper reproduce``: Section 5.2 from nothing to its figure and tables, resumable at every stage."""
 
 import json
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import typer
 
+from lowregret import files
 from lowregret.evaluate.comparison import Comparison
 from lowregret.transformer.backends import device_named, machine
 
@@ -72,7 +72,5 @@ def _begun(preset: Preset, out: Path) -> Results:
 
 
 def _keep(results: Results, out: Path) -> None:
-    """Written whole or not at all: a run that is stopped goes on from it."""
-    draft = out / "results.json.new"
-    draft.write_text(json.dumps(results, allow_nan=False) + "\n")
-    os.replace(draft, out / "results.json")
+    """Whole or not at all: a run that is stopped goes on from it."""
+    files.replace(out / "results.json", (json.dumps(results, allow_nan=False) + "\n").encode())

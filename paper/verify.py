@@ -3,12 +3,13 @@
 import importlib.util
 import json
 import math
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import groupby
-from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -103,9 +104,15 @@ def run(statements: list[Statement], jobs: int) -> Iterator[Verdict]:
         yield from map(examine, statements)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each process: the parallelism is across statements
-    ignored = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process, which ends the others
-    with get_context("spawn").Pool(jobs, signal.signal, ignored) as pool:
-        yield from pool.imap_unordered(examine, statements)
+    quiet = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process, which ends the others
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), signal.signal, quiet) as pool:
+        try:
+            for done in as_completed([pool.submit(examine, statement) for statement in statements]):
+                yield done.result()
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
 
 
 def selected(only: list[str]) -> list[Statement]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from lowregret import certificates
-from lowregret.certificates import AnyProblemCertificate
+from lowregret.certificates import AnyProblemCertificate, smooth_cover_error
 from lowregret.evaluate.adversaries import all_sequences, beam
 from lowregret.evaluate.distances import exact_sequence_tv
 from lowregret.evaluate.regret import external_regret
@@ -15,7 +15,7 @@ from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
 from lowregret.problems import DecisionProblem, cost_loss, matching
 from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import VRegret
-from lowregret.tips import blind_spot, smooth_cover_error
+from lowregret.rules.tips import blind_spot
 
 from .appendix_c import alarm_times, laws
 from .claims import Claim, against, at_least, at_most, equals, statement

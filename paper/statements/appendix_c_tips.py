@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from lowregret.certificates import smooth_cover_error
 from lowregret.evaluate.regret import external_regret
 from lowregret.problems import DecisionProblem
-from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
+from lowregret.rules.tips import blind_spot, tips_of, v_regret, worst_tip
 
 from .appendix_c import laws, two_state_problems
 from .claims import Claim, against, at_most, equals, statement

@@ -442,7 +442,7 @@ def test_contexts_true_and_one_are_two() -> None:
 
 def test_names_that_are_made_of_numbers_are_told_apart() -> None:
     close = [0.5, 0.50001, 0.50002]
-    found = lr.evaluate.scoring.problem_of(lr.evaluate.scoring.brier(), forecasts=close).problem
+    found = lr.rules.scoring.problem_of(lr.rules.scoring.brier(), forecasts=close).problem
     assert [float(name) for name in found.actions] == close
 
 

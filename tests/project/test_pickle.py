@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.evaluate import adversaries, scoring, sources
+from lowregret.evaluate import adversaries, sources
+from lowregret.rules import scoring
 from paper import frontier, impossibility
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
@@ -64,7 +65,7 @@ RESULTS = {
     "Frontier": frontier.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1]),
     "Estimate": lr.sequence_tv(STICKY, lr.PolyaUrn(2), 4, n=8, seed=0),
     "Worst": adversaries.greedy(STICKY, COIN, 6),
-    "Tips": lr.tips.tips_of(COIN),
+    "Tips": lr.rules.tips.tips_of(COIN),
     "TradeOff": impossibility.trade_off(2, [0.5], starts=1),
     "ScoringRule": scoring.log_loss(0.01),
 }
