@@ -87,7 +87,12 @@ def _app() -> "typer.Typer":
 
             from . import reproduce as program
 
-            with deterministic(repeatable):
-                program.reproduce(program.preset_named(preset, seed), out or Path("results") / preset, device)
+            chosen, folder = program.preset_named(preset, seed), out or Path("results") / preset
+            try:
+                with deterministic(repeatable):
+                    program.reproduce(chosen, folder, device)
+            except KeyboardInterrupt:
+                typer.echo("\nStopped. The same command continues where it was.", err=True)
+                raise typer.Exit(130) from None
 
     return app
