@@ -84,8 +84,8 @@ def demo(horizon: int, n: int, seed: int, out: Path) -> None:
             bar.update(round(1000 * done) - bar.pos)
 
         found = compare(everyone, paper_sources(horizon), matching(), horizon, n, seed, progress=report)
-    with typer.progressbar(everyone.items(), label="and against an adversary") as bar:
-        worst = [at_worst(name, player, horizon) for name, player in bar]
+    with typer.progressbar(everyone.items(), label="and against an adversary") as attacked:
+        worst = [at_worst(name, player, horizon) for name, player in attacked]
     typer.echo(f"\n{_regret_table(found)}\n")
     error = max(cell.error for cell in found.cells)
     typer.echo(f"Guessing the next bit; {n} sequences a source, seed {seed}; standard errors <= {error:.4f}.")
