@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lowregret.evaluate.comparison import Comparison
+from lowregret.evaluate import Comparison
 from lowregret.evaluate.distances import Estimate
 from lowregret.tables import Table
 
