@@ -80,7 +80,7 @@ def _agreement() -> float:
     model = Transformer(Decoder(2, SIZES["paper"], seed=0).to(DEVICE))
     tokens = lr.sample(model, T, 16, 0)
     uniforms = torch.as_tensor(np.random.default_rng(0).random((16, T)), device=DEVICE)
-    return float((tokens == (uniforms >= model.laws_on_device(tokens)[..., 0].double()).long()).double().mean())
+    return float((tokens == (uniforms >= model.probs_on_device(tokens)[..., 0].double()).long()).double().mean())
 
 
 def steps() -> Iterator[Line]:

@@ -100,8 +100,8 @@ def sampling(size: Size, n: int, device: str) -> tuple[float, float]:
     cached = timed(lambda: lr.sample(model, T, n, 0))
     tokens = torch.randint(2, (n, T), device=device)
     lengths = sorted({max(1, round(T * i / 8)) for i in range(9)})
-    model.laws_on_device(tokens)
-    at = [timed(lambda t=t: model.laws_on_device(tokens[:, :t])) for t in lengths]
+    model.probs_on_device(tokens)
+    at = [timed(lambda t=t: model.probs_on_device(tokens[:, :t])) for t in lengths]
     points = pairwise(zip(lengths, at, strict=True))
     return cached, sum((b - a) * (x + y) / 2 for (a, x), (b, y) in points)
 

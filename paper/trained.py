@@ -48,7 +48,6 @@ def train_models(
                 preset.settings(name),
                 init=base if name == "ROBUST" and preset.distilled else None,
                 device=device,
-                state=out / "training" / name,
                 on_report=report,
             )
         keep(path)

@@ -23,7 +23,7 @@ from lowregret.transformer import (
     load,
 )
 from lowregret.transformer.backends import attention
-from lowregret.transformer.run_folder import described
+from lowregret.transformer.training import described
 from paper import report, trained
 from paper.app import _app
 from paper.presets import MODELS, PAIRS, PRESETS
