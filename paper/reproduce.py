@@ -39,7 +39,6 @@ def reproduce(
     with contextlib.ExitStack() as alone:
         for folder in folders:
             alone.enter_context(files.locked(folder / ".lock", f"{folder} is being written by another run"))
-            files.sweep(folder / "results.json")
         return _reproduced(preset, out, collect, device, command)
 
 

@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import math
+import multiprocessing
+import signal
 from collections.abc import Callable
-from concurrent.futures import as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -74,12 +76,18 @@ def run(
             progress(outcomes[-1])
         return outcomes
     found: dict[str, Verdict] = {}
-    with files.processes(min(jobs, len(statements))) as pool:
-        waiting = {pool.submit(examine, statement): statement for statement in statements}
-        for future in as_completed(waiting):
-            statement, error = waiting[future], future.exception()
-            found[statement.name] = Verdict(statement, "failed", note=_named(error)) if error else future.result()
-            progress(found[statement.name])
+    new, quiet = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(min(jobs, len(statements)), new, signal.signal, quiet) as pool:
+        try:
+            waiting = {pool.submit(examine, statement): statement for statement in statements}
+            for future in as_completed(waiting):
+                statement, error = waiting[future], future.exception()
+                found[statement.name] = Verdict(statement, "failed", note=_named(error)) if error else future.result()
+                progress(found[statement.name])
+        except BaseException:  # an interrupt, which the others do not hear: they end at once
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
     return [found[statement.name] for statement in statements]
 
 

@@ -9,12 +9,12 @@ from lowregret.engine import Engine
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.distances import bounded_mean
 from lowregret.evaluate.regret import external_regret
-from lowregret.evaluate.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from lowregret.predictors import sample
 from lowregret.problems import DecisionProblem
 from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import VRegret
-from lowregret.tips import tips_of, v_regret
+from lowregret.rules.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
+from lowregret.rules.tips import tips_of, v_regret
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lowregret import certificates
-from lowregret.certificates import AnyProblemCertificate
+from lowregret.certificates import AnyProblemCertificate, smooth_cover_error
 from lowregret.evaluate.adversaries import all_sequences, beam
 from lowregret.evaluate.distances import exact_sequence_tv
 from lowregret.evaluate.plots import COLOURS
@@ -17,7 +17,7 @@ from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
 from lowregret.problems import DecisionProblem, cost_loss, matching
 from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import VRegret
-from lowregret.tips import blind_spot, smooth_cover_error
+from lowregret.rules.tips import blind_spot
 
 from .appendix_c import alarm_times, laws
 from .claims import Finding, at_least, at_most, equals, statement

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lowregret.certificates import smooth_cover_error
 from lowregret.evaluate.regret import external_regret
 from lowregret.problems import DecisionProblem
-from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
+from lowregret.rules.tips import blind_spot, tips_of, v_regret, worst_tip
 
 from .appendix_c import laws, two_state_problems
 from .claims import Finding, at_most, equals, statement

@@ -68,7 +68,7 @@ def test_the_numbers_are_those_of_the_models(finished: Path) -> None:
     results = json.loads((finished / "all/results.json").read_text())
     models = {name: load(finished / f"all/models/{name}.safetensors") for name in MODELS}
     T, coin = 16, lr.matching()
-    source = lr.sources.paper_sources(T)["b"]
+    source = lr.evaluate.sources.paper_sources(T)["b"]
     tokens = lr.sample(source, T, 6, 1)
     for p, q in PAIRS:
         ours, theirs = models[p].predict_sequence(tokens), models[q].predict_sequence(tokens)
@@ -116,10 +116,10 @@ def test_it_goes_on_where_it_stopped(finished: Path, tmp_path: Path, monkeypatch
 
 
 def test_the_comparison_survives_json() -> None:
-    sources, T = lr.sources.paper_sources(16), 16
+    sources, T = lr.evaluate.sources.paper_sources(16), 16
     players = {"urn": lr.PolyaUrn(2), "robust": lr.robustify(sources["b"], lr.matching(), T)}
     found = lr.compare(players, sources, lr.matching(), T, 20, 0)
-    again = lr.comparison.Comparison.from_json(found.to_json())
+    again = lr.evaluate.comparison.Comparison.from_json(found.to_json())
     assert str(again.table()) == str(found.table())
     np.testing.assert_allclose(again.regret_PxWxT, found.regret_PxWxT, atol=1e-7)
 
@@ -157,7 +157,7 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
     players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
     players |= {"Algorithm 1": exact}
     regrets = {}
-    for source, law in lr.sources.paper_sources(T).items():
+    for source, law in lr.evaluate.sources.paper_sources(T).items():
         for name, player in players.items():
             found = lr.external_regret(coin, lr.policies.Respond(player, coin, T**-0.5), lr.sample(law, T, 5, 3))
             regrets[source, name] = float(np.asarray(found)[:, -1].mean())
@@ -170,7 +170,7 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
     # The summary, from the cells and pairs.
     next_token, away = results["next_token_tv"], {s: r for (s, who), r in cells.items() if who == "ROBUST" and s != "b"}
     worst = max(away.values())
-    above = {s: cells[s, "ROBUST"] - cells[s, "Algorithm 1"] for s in lr.sources.paper_sources(T)}
+    above = {s: cells[s, "ROBUST"] - cells[s, "Algorithm 1"] for s in lr.evaluate.sources.paper_sources(T)}
     furthest = max(above, key=above.get)
     expected = {
         "next-token TV, two seeds of BERNOULLI": next_token["BERNOULLI_1 to BERNOULLI_2"]["value"],
@@ -245,7 +245,7 @@ def test_presets(name: str) -> None:
         "paper": (large, NANODO, 500, 128, 500, 128, 1024, None),
         "recovering": (large, DECAYING, 2000, 128, 8000, 256, 1024, "float32"),
     }[name]
-    chosen, source = PRESETS[name], lr.sources.paper_sources(size.context)["b"]
+    chosen, source = PRESETS[name], lr.evaluate.sources.paper_sources(size.context)["b"]
     assert (chosen.horizon, chosen.samples, chosen.seed) == (size.context, samples, 0)
     base = Transformer(Decoder(2, size))
     for i, model in enumerate(("BERNOULLI_1", "ROBUST", "BERNOULLI_2", "POLYAURN")):
@@ -290,7 +290,7 @@ def test_recovering_end_to_end(tmp_path: Path) -> None:
     safe = lr.robustify(models["BERNOULLI_1"], coin, T)
     assert results["greedy"].keys() == {"BERNOULLI", "POLYAURN", "ROBUST", "Algorithm 1", "urn"}
     assert results["greedy"]["Algorithm 1"] == pytest.approx(lr.evaluate.adversaries.greedy(safe, coin, T).regret)
-    found = lr.external_regret(coin, safe.respond(), lr.sample(lr.sources.paper_sources(T)["a"], T, 6, 0))
+    found = lr.external_regret(coin, safe.respond(), lr.sample(lr.evaluate.sources.paper_sources(T)["a"], T, 6, 0))
     cell = next(c for c in results["comparison"]["cells"] if (c["source"], c["predictor"]) == ("a", "Algorithm 1"))
     assert cell["regret"]["value"] == pytest.approx(float(np.mean(np.asarray(found)[:, -1])), abs=1e-6)
     about = checkpoints.read(tmp_path / "models/ROBUST.safetensors").about
@@ -349,7 +349,7 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "Regret against the greedy adversary" in done.output
     found, T, coin = json.loads((tmp_path / "n.json").read_text()), 16, lr.matching()
-    ours, theirs, sources = load(robust), load(base), lr.sources.paper_sources(16)
+    ours, theirs, sources = load(robust), load(base), lr.evaluate.sources.paper_sources(16)
     tokens = lr.sample(sources["b"], T, 4, 0)
     assert found == {
         **json.loads(lr.compare({"robust": ours}, sources, coin, T, 4, 0).to_json()),

@@ -261,7 +261,7 @@ def test_the_certificate_is_the_corrected_theorem() -> None:
             most = T * math.sqrt(2 * math.log(math.pi**2 * 4 * T**2 / (3 * 0.01)) / T)
         beta = float(np.ptp(problem.utility[:, 1] - problem.utility[:, 0]))
         own = beta / 2 * most / T + warmth * math.log(2) + problem.span / T
-        own += lr.tips.smooth_cover_error(beta, 0.55, warmth) + certificates.lemma_2_3(problem, T, warmth)
+        own += certificates.smooth_cover_error(beta, 0.55, warmth) + certificates.lemma_2_3(problem, T, warmth)
         given = algorithm_1(None, made).certificate.for_problem(problem, warmth)
         assert sum(given.terms.values()) == pytest.approx(own)
 

@@ -1,6 +1,6 @@
-"""How well it went: regret, distances between predictors, players against sources and adversaries, scores, pictures."""
+"""How well it went: regret, distances between predictors, players against sources and adversaries, pictures."""
 
-from . import adversaries, comparison, distances, plots, regret, scoring, sources
+from . import adversaries, comparison, distances, plots, regret, sources
 from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
 from .regret import external_regret, internal_regret
@@ -17,7 +17,6 @@ __all__ = [
     "next_token_tv",
     "plots",
     "regret",
-    "scoring",
     "sequence_tv",
     "sources",
 ]

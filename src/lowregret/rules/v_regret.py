@@ -22,8 +22,8 @@ from ..engine.bets import Alarmed
 from ..engine.layout import Shapes, Views
 from ..engine.step import Came, Step
 from ..predictors import PolyaUrn
-from ..tips import unit_numbers
 from .regret_gap import refuse_unfit
+from .tips import unit_numbers
 
 TESTS = ("exact", "threshold")
 
