@@ -150,10 +150,10 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 
     def laws(tokens: torch.Tensor) -> torch.Tensor:
         seen.append(tokens)
-        return Transformer.laws_on_device(base, tokens)
+        return Transformer.probs_on_device(base, tokens)
 
     spied = Transformer(base.decoder)
-    object.__setattr__(spied, "laws_on_device", laws)
+    object.__setattr__(spied, "probs_on_device", laws)
     object.__setattr__(task.robust, "base", spied)
     found = compared(task, base, TrainingSettings(size=SMALL, steps=2))
     assert isinstance(found, Compared)

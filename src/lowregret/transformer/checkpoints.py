@@ -21,6 +21,7 @@ from .predictor import Transformer
 
 FORMAT = 2
 _KEY = "lowregret"  # the entry of the safetensors header that holds the JSON
+_UNREADABLE = (safetensors.SafetensorError, OSError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 _PRECISIONS = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
 
@@ -55,7 +56,15 @@ def read(path: str | Path) -> Checkpoint:
         about = json.loads(header[_KEY]) if _KEY in header else None
     except FileNotFoundError:
         raise ValueError(f"there is no checkpoint {path}") from None
-    except (safetensors.SafetensorError, OSError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        safetensors.SafetensorError,
+        OSError,
+        AttributeError,
+        KeyError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError(f"checkpoint {path} is truncated or not a safetensors file: {error}") from error
     if not isinstance(about, dict):
         raise ValueError(f"checkpoint {path} is a safetensors file of another program: its header has no {_KEY!r}")

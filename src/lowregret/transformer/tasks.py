@@ -149,7 +149,7 @@ class Task(ABC):
         ``base`` is the base model's forecast as training computes it; None: as the base model itself does.
         """
 
-    def before(self, step: int, decoder: Decoder, settings: TrainingSettings) -> None:
+    def before(self, step: int, decoder: Decoder, settings: TrainingSettings) -> None:  # noqa: B027 - optional
         """Called before every step, with the decoder as it is then."""
 
     def responses(self, device: torch.device) -> Responses | None:
@@ -165,7 +165,7 @@ class Task(ABC):
         """What must be saved to continue later."""
         return {}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027 - optional
         """The reverse of ``state``; with nothing in it, as new."""
 
 
@@ -300,11 +300,12 @@ class Distil(Task):
     play_count: int = 256
     pool: int = 2048
     played_NxT: Tensor | None = field(default=None, init=False, repr=False)
+    _now: tuple[int, TrainingSettings] | None = field(default=None, init=False, repr=False)  # the step that comes
+    _lesson: tuple[tuple[Any, ...], list[Batch]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         fits(self.source, self.robust)
         refuse_play(self)
-        self.restore({})
 
     def responses(self, device: torch.device) -> Responses | None:
         return Responses.of(self.robust, self.response_weight, device) if self.response_weight else None
@@ -369,6 +370,4 @@ class Distil(Task):
         return {} if self.played_NxT is None else {"played": self.played_NxT}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        self.played_NxT = state.get("played")
-        self._now: tuple[int, TrainingSettings] | None = None  # the step that it is asked for next
-        self._lesson: tuple[tuple[Any, ...], list[Batch]] | None = None  # what decided it, and a batch per step
+        self.played_NxT, self._now, self._lesson = state.get("played"), None, None

@@ -253,9 +253,7 @@ class Training:
         self.total, kept = tensors["total"].to(self.device), part("optimiser")
         self.decoder.load_state_dict(part("model"))
         for name, parameter in self.decoder.named_parameters():
-            self.optimiser.state[parameter] = {
-                key: kept[f"{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")
-            }
+            self.optimiser.state[parameter] = {key: kept[f"{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
         self.task.restore(part("task"))
 
     def finish(self) -> Transformer:
@@ -266,7 +264,7 @@ class Training:
             made = {**machine(self.device), "compute": compute, "stream": stream}
             about = {**self.about, "made": made, "seconds": self.seconds, "metrics": self.metrics}
             checkpoints.save(self.decoder, self.path, about)
-            for file in checkpoints.written("state", self.state_path).values():
+            for file in (self.state_path, self.state_path.with_suffix(".json")):
                 file.unlink(missing_ok=True)
         if self.n_processes > 1:
             dist.barrier()
