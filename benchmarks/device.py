@@ -1,7 +1,7 @@
 """``python -m benchmarks.device``: the tests on torch tensors, eager, compiled and as a CUDA graph.
 
-With ``--compare BEFORE AFTER``, two trees, the checks of the second and the speeds of both side by side: training steps,
-recorded tests and cached sampling, each tree by its own ``device_parts.py``.
+With ``--compare BEFORE AFTER``, two trees, the checks of the second and the speeds of both side by side, each measured
+by its own ``device_parts.py``: training steps, recorded tests and cached sampling.
 """
 
 import argparse

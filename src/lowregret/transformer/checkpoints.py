@@ -56,15 +56,7 @@ def read(path: str | Path) -> Checkpoint:
         about = json.loads(header[_KEY]) if _KEY in header else None
     except FileNotFoundError:
         raise ValueError(f"there is no checkpoint {path}") from None
-    except (
-        safetensors.SafetensorError,
-        OSError,
-        AttributeError,
-        KeyError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except _UNREADABLE as error:
         raise ValueError(f"checkpoint {path} is truncated or not a safetensors file: {error}") from error
     if not isinstance(about, dict):
         raise ValueError(f"checkpoint {path} is a safetensors file of another program: its header has no {_KEY!r}")
@@ -116,12 +108,6 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Transformer:
 def to_write(path: Any) -> Path:
     """Where a checkpoint can be written: the suffix is fixed, since what else it says is written beside it."""
     return files.to_write(path, ".safetensors")
-
-
-def written(name: str, path: Path | None) -> dict[str, Path | None]:
-    """The files of a checkpoint, by what they are to the user."""
-    beside = None if path is None or path.suffix == ".json" or not path.name else path.with_suffix(".json")
-    return {name: path, f"what is beside {name}": beside}
 
 
 def shape_of(decoder: Decoder) -> dict[str, Any]:

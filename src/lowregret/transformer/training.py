@@ -380,12 +380,3 @@ def refuse_absurd(n_states: int, settings: TrainingSettings, device: torch.devic
         there = float(torch.cuda.get_device_properties(device).total_memory)
     held = 16 * n_weights(n_states, size) + 4 * batch * size.context * size.width * size.layers
     files.in_memory(held, f"training with size {tuple(size)} and a batch of {batch}", there)
-
-
-def goes_on(path: Path) -> str:
-    """From where ``train`` would continue to ``path``, in words."""
-    try:
-        step = checkpoints.read(path.with_suffix(".state.safetensors")).about["step"]
-    except ValueError:
-        return "from the beginning: nothing was saved yet"
-    return f"from step {step}, the last that was saved"
