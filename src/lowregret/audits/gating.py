@@ -156,7 +156,8 @@ class Gates:
         verdicts = [part.verdict for part in self.parts.values()]
         counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in answer if verdict in verdicts)
         for name, part in self.parts.items():
-            more = "-" if part.more_steps is None else f"{part.more_steps:,}"
+            more = f"over {_AHEAD * part.steps:,}" if part.more_steps is None else f"{part.more_steps:,}"
+            more = more if part.verdict == WAIT else "-"
             numbers = part.difference_per_step, part.e_better, part.e_worse
             rows.append((name, part.verdict, f"{part.rows:,}", *(f"{value:,.4g}" for value in numbers), more))
         header = "part", "verdict", "rows", f"{one.new} - {one.current}", "E better", "E worse", f"more {one.unit}s"
