@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowregret.certificates.coupled import free_rate_bound, kappa
-from lowregret.engine import Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting
+from lowregret.engine import Actions, Engine, ExactTest, Inputs, QuantalResponse, Recovery, Setting
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.regret import external_regret
 from lowregret.policies import AdaHedge, Hedge
@@ -57,7 +57,7 @@ def false_alarms_are_rare() -> list[Claim]:
             wealth_NxT = total_wealth(setting, probs, tokens)
             reached = wealth_NxT >= 1 / 0.3 - 1e-12
             wrong += int((alarm_N != np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, T + 1)).sum())
-            level_NxT = engine.run(engine.start(len(tokens)), Said(probs), tokens).level_NxT
+            level_NxT = engine.run(engine.start(len(tokens)), Inputs(probs), tokens).level_NxT
             means += [level_NxT[:, t] @ chance_NxT[:, t] / S ** (T - 1 - t) for t in range(T)]
             off.append(abs(level_NxT / wealth_NxT - 1).max())
     T, tokens = 10, all_sequences(2, 10)
@@ -218,7 +218,7 @@ def regret_is_bounded() -> list[Claim]:
         played = [Setting(problem, Actions(), test, play, QuantalResponse()) for play in policies]
         for setting in predicted + played:
             engine = Engine(setting)
-            policy = engine.run(engine.start(len(tokens)), Said(probs), tokens).policy_NxTxA
+            policy = engine.run(engine.start(len(tokens)), Inputs(probs), tokens).policy_NxTxA
             bound_T = np.array([setting.certificate.at(t).regret_bound for t in range(1, T + 1)])
             used.append((external_regret(problem, policy, tokens) / bound_T).max())
     T = 1024

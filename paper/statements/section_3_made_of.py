@@ -6,7 +6,7 @@ import numpy as np
 
 from lowregret import certificates
 from lowregret.certificates.coupled import kappa
-from lowregret.engine import Engine, ExactTest, Said, prior_of
+from lowregret.engine import Engine, ExactTest, Inputs, prior_of
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
@@ -135,7 +135,7 @@ def excluded_states_are_alarms() -> list[Claim]:
                 wrong += int((engine.alarm_times(probs, tokens) != when_N).sum())
                 tried += rows
                 if rows == 2 and horizon is not None:
-                    trace = engine.run(engine.start(1), Said(probs[:1, :3]), tokens[:1, :3])
+                    trace = engine.run(engine.start(1), Inputs(probs[:1, :3]), tokens[:1, :3])
                     wrong += int(engine.head.open(trace.rows).alarm[0] != 1)
     return [
         equals(f"alarms at another step, of {tried}", wrong, 0, 0),
