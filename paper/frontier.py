@@ -88,7 +88,7 @@ def price_of_robustness(
     """
     urn, eta = PolyaUrn(problem.n_states), horizon**-0.5
     robusts = [robustify(predictor, problem, test=ExactTest(delta, horizon), fallback=urn) for delta in deltas]
-    given_RxN, switched_R = _given_up(predictor, robusts, horizon, n, np.random.default_rng(seed))
+    given_RxN, switched_R = _given_up(predictor, problem, robusts, horizon, n, np.random.default_rng(seed))
 
     def hostile_1xT(player: Predictor) -> np.ndarray:
         return adversary(player, problem, horizon, temperature=eta).tokens.reshape(1, horizon)
@@ -118,7 +118,12 @@ def price_of_robustness(
 
 
 def _given_up(
-    predictor: Predictor, robusts: list[Robust], horizon: int, n: int, rng: np.random.Generator
+    predictor: Predictor,
+    problem: DecisionProblem,
+    robusts: list[Robust],
+    horizon: int,
+    n: int,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each setting: what each sequence of the predictor's own gives up ``[R, N]``, and the share that switched."""
     given_RxN, switched_R = np.zeros((len(robusts), n)), np.zeros(len(robusts))
@@ -131,8 +136,7 @@ def _given_up(
             hit_N = times_N < horizon
             switched_R[i] += hit_N.sum() / n
             # What responding to the robust forecast gives up, in expectation under the predictor's own.
-            problem, eta = robust.problem, robust.temperature
-            mine, other = (problem.quantal_response(probs[hit_N], eta) for probs in (probs_NxTxS, safe_NxTxS))
+            mine, other = (problem.quantal_response(probs[hit_N], horizon**-0.5) for probs in (probs_NxTxS, safe_NxTxS))
             lost_NxTxA = (probs_NxTxS[hit_N] @ problem.utility.T) * (mine - other)
             given_RxN[i, done : done + rows][hit_N] = lost_NxTxA.sum(axis=-1).mean(axis=-1)
         done += rows
