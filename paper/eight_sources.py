@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lowregret import files
 from lowregret.certificates.promises import Unproved
 from lowregret.engine import ExactTest
-from lowregret.evaluate import adversaries
+from lowregret.evaluate import Comparison, adversaries, compare
 from lowregret.evaluate.adversaries import Worst
-from lowregret.evaluate.comparison import Cell, Comparison, compare
+from lowregret.evaluate.comparison import Cell
 from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import PolyaUrn, Predictor
 from lowregret.problems import matching

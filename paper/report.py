@@ -4,7 +4,7 @@ import html
 import io
 from typing import TYPE_CHECKING, Any
 
-from lowregret.evaluate.comparison import Comparison
+from lowregret.evaluate import Comparison
 from lowregret.evaluate.distances import Estimate
 from lowregret.tables import Table
 

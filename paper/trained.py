@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lowregret.engine import ExactTest
-from lowregret.evaluate import adversaries
-from lowregret.evaluate.comparison import compare
+from lowregret.evaluate import adversaries, compare
 from lowregret.evaluate.distances import Estimate, bounded_mean, log_probs, next_token_tv
 from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import PolyaUrn, Predictor, sample

@@ -144,8 +144,7 @@ def evaluate(
     """
     with refusals():
         from lowregret import transformer
-        from lowregret.evaluate import adversaries
-        from lowregret.evaluate.comparison import compare
+        from lowregret.evaluate import adversaries, compare
         from lowregret.evaluate.distances import next_token_tv, sequence_tv
         from lowregret.evaluate.sources import paper_sources
         from lowregret.predictors import sample

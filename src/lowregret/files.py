@@ -36,9 +36,9 @@ def a_path(path: Any) -> Path:
     return Path(name)
 
 
-def to_write(path: Any, suffix: str | None = None) -> Path:
+def to_write(given: Any, suffix: str | None = None) -> Path:
     """A path at which a file can be written: not a folder, and not below a file."""
-    path = a_path(path)
+    path = a_path(given)
     if suffix is not None and path.suffix != suffix:
         raise ValueError(f"path must end in {suffix}, got {str(path)!r}")
     if os.path.isdir(path):
@@ -177,9 +177,9 @@ def _named(path: Path) -> Iterator[None]:
 # Reading
 
 
-def handed_over(path: Any, name: str, suffixes: tuple[str, ...]) -> Path:
+def handed_over(given: Any, name: str, suffixes: tuple[str, ...]) -> Path:
     """A file that is there, is not empty, and has one of these endings."""
-    path = a_path(path)
+    path = a_path(given)
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{name} must be a file that ends in {' or '.join(suffixes)}, got {str(path)!r}")
     if not path.is_file():
