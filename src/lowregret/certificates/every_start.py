@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import inputs
 from ..arrays import Array, frozen
 from ..problems import DecisionProblem
 from .bounds import Bound

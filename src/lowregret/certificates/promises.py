@@ -71,9 +71,11 @@ class Switches(Promise):
     @property
     def words(self) -> Words:
         if self.lag == 1:
-            late, seen, right = "", (_SEEN,), (_IN_DISTRIBUTION,)
-            told = f"No action leads by more before the alarm, and {self.fallback} loses no more after it, whenever it "
-            told += "sounds."
+            late, assumptions = "", [_SEEN, _IN_DISTRIBUTION]
+            told = (
+                f"No action leads by more before the alarm, and {self.fallback} loses no more after it, whenever it "
+                "sounds."
+            )
             if self.prior.share < 1:
                 told += (
                     f" Bets on actions alone sound it with a chance of at most {self.prior.share * self.tv_bound:.3g} "
@@ -88,22 +90,20 @@ class Switches(Promise):
                 f"leads by more, at most {self.lag} steps wait for their outcomes when it sounds, and the fallbacks "
                 "lose no more after it."
             )
-            seen = (
+            assumptions = [
                 f"the outcome of step t is seen before the model speaks of step t + {self.lag}, whatever was done, and "
                 "does not depend on the action drawn",
-            )
-            right = (
                 f"{_IN_DISTRIBUTION}; a law is right if it is so given the outcomes that are {self.lag} or more steps "
                 "old",
                 "an outcome that never comes was given up before anyone could know it",
-            )
+            ]
         if self.regret_after(self.problem, self.prior.horizon or 1, self.temperature) is None:
             told += f" What {self.fallback} may lose after an alarm is not known: it enters as the span."
         if self.against != "every action":
             told = f"Regret is to {self.against}. {told}"
         unknown = ", unknown horizon" if self.prior.horizon is None else ""
         theorem = f"the exact test on {self.against}{late}{unknown}"
-        return Words(theorem, told, (acted(self.temperature, self.fallback), *seen, *right))
+        return Words(theorem, told, (acted(self.temperature, self.fallback), *assumptions))
 
     def after(self, rounds: int) -> Bound:
         """F, over all classes of up to ``rounds`` steps each."""
