@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paper.outcome import Verdict
 from paper.statements import AMENDS, VERDICTS, Statement, all_statements
-from paper.verify import summary
+from paper.verify import Verdict, summary
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "lowregret"

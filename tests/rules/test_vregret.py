@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 import lowregret as lr
 from lowregret import certificates, checks
-from lowregret.engine import Engine, Said
+from lowregret.engine import Engine, Inputs
 from lowregret.evaluate import adversaries
 from lowregret.robust import algorithm_1
 
@@ -335,7 +335,7 @@ def test_evidence_after_the_impossible_and_by_the_definition() -> None:
 
     def after(probs: np.ndarray, token: int) -> list[float]:
         for i, engine in enumerate(engines):
-            step = engine.advise(rows[i], 1, Said(probs[None]))
+            step = engine.advise(rows[i], 1, Inputs(probs[None]))
             rows[i] = engine.observe(rows[i], 1, step, np.array([token]))[0]
         return [float(engine.evidence(row)[0]) for engine, row in zip(engines, rows, strict=True)]
 
