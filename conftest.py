@@ -1,7 +1,7 @@
 """What is skipped where an extra is not installed (``make test-core``); with all of them installed, nothing.
 
 A test that needs an extra imports it as if it were there. Where it is not, the test is skipped, or its whole file where
-that imports it at the top: only if the import is the test's own, or that of a room which is known to need one. A core
+that imports it at the top: only if the import is the test's own, or that of a file which is known to need one. A core
 that came to need torch would fail.
 """
 
@@ -19,22 +19,8 @@ if shutil.which("nvidia-smi") is None:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is imported, which others may do first
 
 ROOT = Path(__file__).parent
-WITH_EXTRAS = tuple(
-    str(ROOT / "src" / "lowregret" / room)
-    for room in (
-        *(
-            "adapters",
-            "audits",
-            "checks",
-            "cli",
-            "construct",
-            "engine/compiled.py",
-            "files/kernel_cache.py",
-            "evaluate/plots.py",
-            "transformer",
-        ),
-    )
-)
+_EXTRAS = "adapters audits checks cli construct engine/compiled.py evaluate/plots.py transformer"
+WITH_EXTRAS = tuple(str(ROOT / "src" / "lowregret" / place) for place in _EXTRAS.split())
 EXAMPLE = "<doctest "  # what Python calls the file of a docstring's example
 MAY_ASK = (*(str(ROOT / folder) for folder in ("tests", "benchmarks", "examples", "paper")), *WITH_EXTRAS, EXAMPLE)
 

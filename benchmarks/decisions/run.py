@@ -7,8 +7,9 @@ import hashlib
 import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,7 +127,7 @@ def done(job: Job, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _local(jobs: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    with files.processes(jobs) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         yield lambda call, asked: (one.result() for one in as_completed([pool.submit(call, *each) for each in asked]))
 
 

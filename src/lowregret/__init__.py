@@ -26,7 +26,6 @@ from . import (
     problems,
     robust,
     rules,
-    tips,
 )
 from .audits import backtest, gate
 from .certificates import Certificate
@@ -136,7 +135,6 @@ __all__ = [
     "sample",
     "sequence_tv",
     "take",
-    "tips",
     "trading",
     "warm_up",
 ]

@@ -11,7 +11,7 @@ from scipy import stats
 import lowregret as lr
 from lowregret.certificates import every_start
 from lowregret.certificates.coupled import Charges, kappa
-from lowregret.engine import Said, prior_of
+from lowregret.engine import Inputs, prior_of
 from lowregret.engine.step import Gains
 from lowregret.forecasts import Law
 
@@ -29,7 +29,7 @@ def charge(forecast: Any, gains: Gains, rate: float, own_NxE: Any = 0.0) -> np.n
 def alarms(payoff: lr.Payoff, delta: float, forecast: Any, outcomes_NxT: np.ndarray) -> np.ndarray:
     N, T = outcomes_NxT.shape
     engine = lr.Guard(payoff, test=lr.ExactTest(delta, T)).engine
-    found: np.ndarray = engine.run(engine.start(N), Said(forecast), outcomes_NxT).alarm_NxT.any(axis=1)
+    found: np.ndarray = engine.run(engine.start(N), Inputs(forecast), outcomes_NxT).alarm_NxT.any(axis=1)
     return found
 
 

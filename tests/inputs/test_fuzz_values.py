@@ -42,7 +42,7 @@ RESULTS = {  # made by the package for its callers to read
     "Advice", "Backtest", "Certificate", "Comparison", "certificates.AnyProblemCertificate", "checks.Subject",
     "checks.Trial", "scoring.Approximation",
 }  # fmt: skip
-FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.robust_trial")
+FORMULAS = ("certificates.", "plots.", "checks.Subject", "checks.subject_of", "checks.robust_trial")
 ABSTRACT = {"Policy", "Predictor", "References"}
 INSIDE = {  # hooks, and what searches share: called by the package with what it has checked
     "evidence", "engine_for", "law", "within_horizon", "replaced", "over_episodes", "regret_bound", "law_of_counts",
@@ -109,7 +109,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "scoring.ScoringRule": {"loss": brier},
     "scoring.ScoringRule.bayes_risk": {"p": [0.3, 0.6]},
     "scoring.ScoringRule.regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
-    "scoring.problem_of": {"rule": lr.evaluate.scoring.brier()},
+    "scoring.problem_of": {"rule": lr.rules.scoring.brier()},
     "tips.v_regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
     "tips.worst_tip": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
     "tips.sequences_of": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
@@ -189,7 +189,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Stream": lambda: lr.predictors.Stream(URN),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),
     "certificates.AnyProblemCertificate": lambda: lr.robustify(URN, None, 12).certificate,
-    "scoring.ScoringRule": lr.evaluate.scoring.brier,
+    "scoring.ScoringRule": lr.rules.scoring.brier,
 }
 CALLED = {  # what a message may call a parameter in place of its name
     "d": ("state_dict",), "outcome": ("state",), "n": ("streams",), "streams": ("add(",), "guard": ("problem",),
@@ -221,7 +221,7 @@ class Entry(NamedTuple):
 IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "arrays": "",
     "audits": "Backtest",
-    "comparison": "Comparison",
+    "evaluate": "Comparison",
     "forecasts": "",
     "engine": "",
     "guard": "",
@@ -229,7 +229,6 @@ IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "policies": "AdaHedge FixedShare Hedge Policy Respond RestartHedge",
     "predictors": "Scheduled ShrunkUrn Stream",
     "problems": "",
-    "regret": "",
     "robust": "Robust algorithm_1 window_needed",
     "rules": "",
 }
@@ -247,6 +246,14 @@ def found() -> Iterator[tuple[str, Any]]:
     seen = set()
     named = {name: getattr(getattr(lr, room), name) for room, names in IN_ROOMS.items() for name in names.split()}
     named |= {name: getattr(lr, name) for name in lr.__all__ if name not in lr._LAZY}
+    for module in (
+        lr.evaluate.adversaries,
+        lr.evaluate.distances,
+        lr.evaluate.sources,
+        lr.rules.scoring,
+        lr.rules.tips,
+    ):
+        named[module.__name__.split(".")[-1]] = module
     for name, thing in sorted(named.items()):
         if name in IN_ROOMS:
             continue

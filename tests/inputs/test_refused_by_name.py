@@ -36,7 +36,7 @@ def test_laws_that_are_none(shape: tuple[int, ...], data: st.DataObject) -> None
 def test_tokens_that_are_none(shape: tuple[int, ...] | None, data: st.DataObject) -> None:
     check = inputs.sequences_of if shape is None else lambda s, n, name: inputs.tokens_of(s, n, name, shape)
     refused(lambda s: check(s, 3, "mine"), "mine", data.draw(bad_tokens(3, shape)))
-    if shape in ((), (4,)):  # where states have names, what is written out is one: house/test_names.py
+    if shape in ((), (4,)):  # where states have names, what is written out is one: project/test_names.py
         guard = advised(shape[0] if shape else None)
         refused(guard.observe, "state", data.draw(bad_tokens(3, shape, (*RANGES, "shape"))))
         action = data.draw(bad_tokens(2, shape, (*RANGES, "float", "shape")))

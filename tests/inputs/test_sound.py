@@ -87,7 +87,7 @@ def test_a_mask_is_never_ignored() -> None:
         "policy": lambda: lr.external_regret(COIN, gone, tokens),
         "tips": lambda: lr.VRegret(9, tips=np.ma.masked_array([0.1, 0.5], mask=[0, 1])),
         "index": lambda: lr.take(URN.start((3,)), gone),
-        "p": lambda: lr.tips.v_regret(np.ma.masked_array([0.1, 0.5, 0.2], mask=[0, 1, 0]), tokens, [0.5]),
+        "p": lambda: lr.rules.tips.v_regret(np.ma.masked_array([0.1, 0.5, 0.2], mask=[0, 1, 0]), tokens, [0.5]),
         "what fn returned": lambda: lr.FromFunction(lambda h: hidden, 2).predict_sequence([0]),
     }.items():
         with pytest.raises(ValueError, match=f"{name} must not be masked"):

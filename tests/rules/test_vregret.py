@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 import lowregret as lr
 from lowregret import certificates, checks
-from lowregret.engine import Engine, Said
+from lowregret.engine import Engine, Inputs
 from lowregret.evaluate import adversaries
 from lowregret.robust import algorithm_1
 
@@ -261,7 +261,7 @@ def test_the_certificate_is_the_corrected_theorem() -> None:
             most = T * math.sqrt(2 * math.log(math.pi**2 * 4 * T**2 / (3 * 0.01)) / T)
         beta = float(np.ptp(problem.utility[:, 1] - problem.utility[:, 0]))
         own = beta / 2 * most / T + warmth * math.log(2) + problem.span / T
-        own += lr.tips.smooth_cover_error(beta, 0.55, warmth) + certificates.lemma_2_3(problem, T, warmth)
+        own += certificates.smooth_cover_error(beta, 0.55, warmth) + certificates.lemma_2_3(problem, T, warmth)
         given = algorithm_1(None, made).certificate.for_problem(problem, warmth)
         assert sum(given.terms.values()) == pytest.approx(own)
 
@@ -336,7 +336,7 @@ def test_evidence_after_the_impossible_and_by_the_definition() -> None:
 
     def after(probs: np.ndarray, token: int) -> list[float]:
         for i, engine in enumerate(engines):
-            step = engine.advise(rows[i], 1, Said(probs[None]))
+            step = engine.advise(rows[i], 1, Inputs(probs[None]))
             rows[i] = engine.observe(rows[i], 1, step, np.array([token]))[0]
         return [float(engine.evidence(row)[0]) for engine, row in zip(engines, rows, strict=True)]
 

@@ -9,7 +9,6 @@ import pytest
 import safetensors.torch
 import torch
 
-from lowregret import files as files_room
 from lowregret.transformer import Decoder, Size, checkpoints, load, save
 
 SMALL = Size(8, 16, 2, 1, 32)
@@ -125,14 +124,6 @@ def test_versions_do_not_share_what_is_beside_them(tmp_path: Path) -> None:
     for version in (1, 2):
         save(Decoder(3, SMALL), tmp_path / f"m.v{version}.safetensors", {"note": version})
     assert json.loads((tmp_path / "m.v1.json").read_text())["note"] == 1
-
-
-def test_drafts_of_killed_runs_are_swept(path: Path) -> None:
-    others = path.with_name(".other.safetensors.7.part")
-    for draft in (path.with_name(".model.safetensors.7.part"), path.with_name(".model.json.7.part"), others):
-        draft.write_bytes(b"half")
-    files_room.sweep(path, path.with_suffix(".json"))
-    assert set(files(path.parent)) == {"model.safetensors", "model.json", others.name}
 
 
 def test_a_full_disk_keeps_the_last_good_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def proposed(path: str | Path) -> Proposal:
     lines = [
         "# How `lowregret audit --config audit.toml` audits this log, by its first rows: check every line, and fill in",
         f"# {payoffs_name} and every {_FILL}. Paths are relative to this file. What else may stand here:",
-        "# docs/reference/audit.md",
+        "# docs/reference/command-line.md",
         f"log = {_quoted(Path(path).name)}",
         f"payoffs = {_quoted(payoffs_name)}",
     ]
@@ -246,7 +246,7 @@ def _stall(outcomes: np.ndarray) -> str:
     shown, fill = ", ".join(f"{float(f'{at:.6g}'):g}" for at in places), f'"{_FILL}"'
     if low == 0:
         return (
-            "# What an order earns, where the demand is a number. Other payoffs: docs/reference/audit.md\n"
+            "# What an order earns, where the demand is a number. Other payoffs: docs/reference/command-line.md\n"
             f'kind = "newsvendor"\nprice = {fill}  # for each one sold\ncost = {fill}  # for each one ordered\n'
             f"salvage = 0  # for each one left over\nactions = [{shown}]  # what may be ordered\n"
         )

@@ -30,6 +30,7 @@ from .bounds import (
     windows,
 )
 from .certificate import Certificate, Promise
+from .cover import smooth_cover_error
 from .switching import WayBack
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "quantal_loss",
     "regret_gap_anytime",
     "shrunk_urn",
+    "smooth_cover_error",
     "summed_temperature",
     "switching",
     "theorem_3_1",

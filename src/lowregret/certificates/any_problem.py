@@ -7,8 +7,7 @@ from typing import final
 import numpy as np
 
 from .. import inputs
-from ..problems import DecisionProblem
-from ..tips import two_states
+from ..problems import DecisionProblem, two_states
 from . import bounds
 from .bounds import Terms
 from .certificate import Certificate

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import namespace
 from ..problems import DecisionProblem
-from ..tips import smooth_cover_error
+from .cover import smooth_cover_error
 
 Terms = dict[str, float]
 

@@ -51,7 +51,7 @@ def save(model: Constructed, path: str | Path) -> None:
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = True) -> Constructed:
-    """The model that ``save`` (or ``python -m paper construct``) wrote."""
+    """The model that ``save`` wrote."""
     where, found = device_named(device), read(path)
     about = found.about
     if about.get("kind") != KIND:

@@ -1,8 +1,9 @@
-"""How well it went: regret, distances between predictors, players against sources and adversaries, scores, pictures."""
+"""How well it went: regret, distances between predictors, players against sources and adversaries, pictures."""
 
-from . import adversaries, comparison, distances, plots, regret, scoring, sources
-from .comparison import Comparison, compare
+from . import adversaries, comparison, distances, plots, regret, sources
+from .comparison import Comparison
 from .distances import Estimate, next_token_tv, sequence_tv
+from .playing import compare
 from .regret import external_regret, internal_regret
 
 __all__ = [
@@ -17,7 +18,6 @@ __all__ = [
     "next_token_tv",
     "plots",
     "regret",
-    "scoring",
     "sequence_tv",
     "sources",
 ]

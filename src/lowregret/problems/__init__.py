@@ -7,6 +7,7 @@ from .decision import (
     belief_with_lead,
     best_of,
     same_problem,
+    two_states,
 )
 from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
@@ -38,4 +39,5 @@ __all__ = [
     "same_problem",
     "stakes_in",
     "trading",
+    "two_states",
 ]

@@ -296,6 +296,13 @@ def a_problem(value: Any) -> DecisionProblem:
     return value
 
 
+def two_states(problem: DecisionProblem) -> DecisionProblem:
+    """The problem itself, which must have two states."""
+    if a_problem(problem).n_states != 2:
+        raise ValueError(f"problem must have two states, got one with {problem.n_states}")
+    return problem
+
+
 def same_problem(what: str, made_for: Any, problem: DecisionProblem | None) -> None:
     """Refuse what was made for another problem, and say how the two differ."""
     if made_for != problem:

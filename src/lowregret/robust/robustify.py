@@ -14,7 +14,7 @@ from ..abilities import ability
 from ..arrays import Array, astype, beside, copied, detached, device, in_float64, namespace, some, to_numpy
 from ..certificates import Certificate
 from ..certificates.any_problem import MOST_AT_STAKE
-from ..engine import OWN_TEST, Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting, Step, Test
+from ..engine import OWN_TEST, Actions, Engine, ExactTest, Inputs, QuantalResponse, Recovery, Setting, Step, Test
 from ..policies import Policy, Respond
 from ..predictors import (
     PolyaUrn,
@@ -188,7 +188,7 @@ class Robust(Predictor):
             yield self._engines[xp, where]
 
     def _step(self, engine: Engine, memory: RobustMemory) -> Step:
-        return engine.advise(_flat(memory.rows), 1, Said(_flat(in_float64(detached(memory.probs)))))
+        return engine.advise(_flat(memory.rows), 1, Inputs(_flat(in_float64(detached(memory.probs)))))
 
     def _part(self, memory: RobustMemory, name: str) -> Array:
         """One part of what the engine remembers, ``[...]``."""

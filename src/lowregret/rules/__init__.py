@@ -1,7 +1,8 @@
-"""The paper's own tests of when to stop trusting a model, a page each: Theorem 3.1, Section 5 and Algorithm 3."""
+"""The paper's own tests, a page each (Theorem 3.1, Section 5, Algorithm 3); V-shaped losses and scoring rules."""
 
+from . import scoring, tips
 from .regret_gap import RegretGap
 from .regret_rate import RegretRate
 from .v_regret import VRegret
 
-__all__ = ["RegretGap", "RegretRate", "VRegret"]
+__all__ = ["RegretGap", "RegretRate", "VRegret", "scoring", "tips"]

@@ -15,7 +15,7 @@ from ..engine import Actions
 from ..engine.bets import Alarmed, Played
 from ..engine.layout import Shapes, Views
 from ..engine.learners import FollowLearner
-from ..engine.step import Came, Step
+from ..engine.step import Outcome, Step
 from ..predictors import PolyaUrn
 
 
@@ -115,9 +115,9 @@ class GapWatch:
 
     def start(self, memory: Views) -> None: ...
 
-    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         # G_t = t (Regret_t(model) - Regret_t(fallback)): the best fixed action is the same in both, and cancels.
-        memory.gap[:] += ((step.mixed_NxA - step.model_NxA) * came.paid_NxA).sum(-1)
+        memory.gap[:] += ((step.mixed_NxA - step.model_NxA) * outcome.paid_NxA).sum(-1)
         return memory.gap - self.threshold_at(step.clock_N + 1)
 
     def levels(self, played: Played) -> Any:

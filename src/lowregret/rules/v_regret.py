@@ -20,10 +20,10 @@ from ..certificates.any_problem import MOST_AT_STAKE, TheoremC4, VByBets, VByThr
 from ..engine import Actions
 from ..engine.bets import Alarmed
 from ..engine.layout import Shapes, Views
-from ..engine.step import Came, Step
+from ..engine.step import Outcome, Step
 from ..predictors import PolyaUrn
-from ..tips import unit_numbers
 from .regret_gap import refuse_unfit
+from .tips import unit_numbers
 
 TESTS = ("exact", "threshold")
 
@@ -142,9 +142,9 @@ class VWatch:
 
     def start(self, memory: Views) -> None: ...
 
-    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         xp, test, p_N = self.xp, self.test, step.forecast[:, 1]
-        y_N = came.state_N * 1.0
+        y_N = outcome.state_N * 1.0
         side_NxV = xp.sign(self.tips_V - p_N[:, None])  # sign(v - p)
         if test.test == "threshold":
             t_N = step.clock_N + 1
@@ -162,7 +162,7 @@ class VWatch:
             gain_Nx2xK = -xp.log1p(other_N[:, None, None] * xp.expm1(away_Nx2xK * c))
             stakes_Nx2xV = (side_NxV[:, None] + self.side_2x1 == c * self.side_2x1) * 1.0
             memory.log_wealth_2xKxV[...] += gain_Nx2xK[..., None] * stakes_Nx2xV[:, :, None]
-        return xp.where(came.chance_N > 0, self._log_mean(memory.log_wealth_2xKxV) + math.log(test.delta), math.inf)
+        return xp.where(outcome.chance_N > 0, self._log_mean(memory.log_wealth_2xKxV) + math.log(test.delta), math.inf)
 
     def _log_mean(self, log_wealth_Nx2xKxV: Any) -> Any:
         """ln E_t: E_t is the mean of all wealth."""

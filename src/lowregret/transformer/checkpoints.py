@@ -5,8 +5,9 @@ it (``.json``) is for people. A digest of both is in the header too: a file that
 Format 1 had no digest, and is still read; what its description says must fit its tensors all the same.
 """
 
-import io
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,9 @@ from .predictor import Transformer
 
 FORMAT = 2
 _KEY = "lowregret"  # the entry of the safetensors header that holds the JSON
+_ODD = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)  # what reading an odd header may raise
+_UNREADABLE = (safetensors.SafetensorError, OSError, *_ODD)
+_DIGEST = f"{_KEY}.sha256"
 KINDS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)  # that weights may have
 
 
@@ -40,7 +44,7 @@ def write(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -
     except (TypeError, ValueError) as error:
         raise ValueError(f"about must be JSON with finite numbers: {error}") from error
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    data = safetensors.torch.save(kept, metadata=files.stamp(_KEY, text, kept))
+    data = safetensors.torch.save(kept, metadata={_KEY: text, _DIGEST: digest_of(text, kept)})
     beside = (json.dumps(json.loads(text), indent=1) + "\n").encode()
     files.replace_all({path: data, path.with_suffix(".json"): beside})
 
@@ -53,10 +57,10 @@ def read(path: str | Path) -> Checkpoint:
     try:
         data = path.read_bytes()  # not mapped: whoever writes over the file would change a model in use
         tensors = safetensors.torch.load(data)
-        header = files.header_in(io.BytesIO(data))
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__") or {}
     except FileNotFoundError:
         raise ValueError(f"there is no checkpoint {path}") from None
-    except (safetensors.SafetensorError, OSError, *files.UNREADABLE) as error:
+    except _UNREADABLE as error:
         raise ValueError(f"checkpoint {path} is truncated or not a safetensors file: {error}") from error
     if _KEY not in header:
         raise ValueError(f"checkpoint {path} is a safetensors file of another program: its header has no {_KEY!r}")
@@ -66,9 +70,19 @@ def read(path: str | Path) -> Checkpoint:
         newer = type(found) is int and found > FORMAT
         advice = "it is from a newer lowregret: upgrade to read it" if newer else "it is not one of ours"
         raise ValueError(f"checkpoint {path} has format {found!r}, this version reads 1 to {FORMAT}: {advice}")
-    if (found > 1 or files.is_stamped(_KEY, header)) and not files.intact(_KEY, header, tensors):
+    if (found > 1 or _DIGEST in header) and header.get(_DIGEST) != digest_of(header[_KEY], tensors):
         raise ValueError(f"checkpoint {path} is damaged: its digest is not that of what it holds")
     return Checkpoint(tensors, about)
+
+
+def digest_of(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """A digest of all that a file says: the text, and the name, type, shape and bytes of each tensor."""
+    found = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        found.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def save(model: Transformer | Decoder, path: str | Path, about: dict[str, Any] | None = None) -> None:

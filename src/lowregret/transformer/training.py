@@ -158,7 +158,6 @@ class Training:
         if self.finished is not None:
             return
         refuse_absurd(task.n_states, settings, self.device, self.team.size)
-        files.on_disk(12 * n_weights(task.n_states, settings.size), "the state of the run", self.folder)
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
             source = checkpoints.Checkpoint(dict(init.decoder.state_dict()), checkpoints.described(init.decoder))
@@ -167,10 +166,6 @@ class Training:
         self.optimiser = settings.optimiser.build(self.decoder.parameters())
         self.step, self.seconds = 0, 0.0
         self.total, self.since, self.reported = torch.zeros((), device=self.device), 0, 0.0  # since the last report
-        if self.team.first:
-            for file in (self.path, self._state_file):
-                files.sweep(file, file.with_suffix(".json"))
-            files.sweep(self.folder / "metrics.jsonl")
         self._resume()
         self.compiled = self.device.type == "cuda" if compiled is None else compiled
         self.shared, self.stakes = self.team.shared(self.decoder), Scaled.of(task.stakes, self.device)
@@ -276,10 +271,8 @@ class Training:
 
     def _lock(self, alone: contextlib.ExitStack) -> None:
         """Neither the model nor the folder may be another run's at the same time."""
-        for lock, thing in (
-            (files.lock_of(self.path), self.path),
-            (self.folder / ".lock", self.folder),
-        ):
+        path = self.path.resolve()
+        for lock, thing in ((path.with_name(f".{path.name}.lock"), self.path), (self.folder / ".lock", self.folder)):
             alone.enter_context(files.locked(lock, f"{thing} is being written by a training"))
 
     @property

@@ -1,4 +1,4 @@
-"""The reference lists what is public: every name at the top, and every name of a room that a page uses."""
+"""The reference lists what is public: every name at the top, and every name of a package that a page uses."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_every_name_at_the_top_is_listed() -> None:
     assert unlisted(names) == []
 
 
-def test_every_name_of_a_room_that_a_page_uses_is_listed() -> None:
+def test_every_name_of_a_package_that_a_page_uses_is_listed() -> None:
     used = {name for page in PAGES for name in re.findall(r"\blr\.([a-z_]+(?:\.[A-Za-z]\w+)+)", page.read_text())}
     assert len(used) >= 30
     assert unlisted(used) == []

@@ -1,4 +1,4 @@
-"""V-shaped losses (Appendix C): the tips of a two-state problem, V-regret, and what a grid of tips can miss.
+"""V-shaped losses (Appendix C): the tips of a two-state problem, and V-regret.
 
 A forecast p is the chance of state 1, an outcome y is 0 or 1. The V-shaped loss with tip v, sign(v - p) (y - v), asks
 only on which side of v the forecast is; what a best response loses is a mixture of such losses.
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import inputs
-from .arrays import (
+from .. import inputs
+from ..arrays import (
     Array,
     astype,
     beside,
@@ -21,9 +21,8 @@ from .arrays import (
     is_integral,
     namespace,
     running_sum,
-    to_numpy,
 )
-from .problems import DecisionProblem, a_problem
+from ..problems import DecisionProblem, two_states
 
 _ROUNDING = 1e-15  # an action better than its neighbours by no more than this is not on the envelope
 
@@ -134,51 +133,6 @@ def blind_spot(tips: Any, horizon: int) -> BlindSpot:
     return BlindSpot(np.tile(pair, horizon // 2), np.tile([1, 0], horizon // 2), (low + high) / 2)
 
 
-def smooth_cover_error(beta: float, epsilon: float, temperature: float) -> float:
-    """What a grid of tips can miss (Lemmas C.6 and C.7, for quantal responses): beta^2 epsilon kappa / (4 temperature).
-
-    Let b >= 0 bound the V-regret of forecasts p_1 .. p_t on tips whose neighbours are at most epsilon apart, 0 and 1
-    counted among them. In a two-state problem of contrast beta with A actions, quantal responses at temperature eta
-    then have
-
-        regret  <=  (beta/2) b + smooth_cover_error(beta, epsilon, eta) + eta ln A,
-
-    and so has their regret minus that of the Polya urn. kappa = max_s [ s (1 + epsilon - s) + s^3 / 6 ], s in [0, 1],
-    is .2762 + .5858 epsilon + O(epsilon^2). Exact best responses (temperature 0) have regret at most (beta/2) b +
-    beta (1 + epsilon)^2 / 4, which bounds the error at every temperature, and which no grid brings below beta / 4.
-
-    *Proof.* Let u_a(p) = U(a, 0) + p d_a and F(p) = eta ln sum_a exp(u_a(p) / eta). F' is the mean of d under the
-    response pi(p), eta F'' its variance: 0 <= F'' <= M = beta^2 / (4 eta), and F'' integrates to at most beta. Now
-    U(pi(p), y) = F(p) + (y - p) F'(p) - eta H(pi(p)), a proper score minus an entropy, and F is affine plus the
-    integral of |p - v| F''(v) / 2. With V(v) the V-regret at tip v, and q the share of ones, the best constant
-    forecast for every tip,
-
-        regret = integral F''(v) V(v) / 2 dv + eta mean_s H(pi(p_s)) - (F(q) - max_a u_a(q)).
-
-    The last bracket is >= 0, and cancels in a difference of regrets, of which the urn's integral is >= 0, since it
-    follows the leader. As shares of all t steps, let P(v) add up y - v over the forecasts below v and Q(v) add up
-    v - y over those above, halves on ties: P - Q = q - v and V = 2 max(P, Q). For v between neighbouring tips a, a + h
-
-        P(v) <= v P(a) + (1 - v) P(a+h) + (1 - v) (a + h) m + [h (1 - v) - (v - a)] n,
-
-    forecast by forecast, with m the share of forecasts between the two tips and n of those below; Q mirrors it. And
-    P(a), P(a+h) <= b/2. A forecast in the cell [a, a+h], s = 1 - a, adds to the integral at most M h s (1 - s + h)
-    there and M h_j^2 (1 - a_j)^2 / 2 in each cell above: M epsilon kappa in all. At temperature 0: the bracket is at
-    most (1 - v) (a + h), and m + n <= 1, so that P(v) <= b/2 + (1 - a) (a + h) <= b/2 + (1 + epsilon)^2 / 4.
-
-    >>> round(smooth_cover_error(beta=2, epsilon=1 / 1024, temperature=1 / 32), 5)
-    0.00865
-    """
-    beta, temperature = inputs.not_negative(beta, "beta"), inputs.not_negative(temperature, "temperature")
-    epsilon = inputs.positive(epsilon, "epsilon")
-    if epsilon > 1:
-        raise ValueError(f"epsilon must be at most 1, got {epsilon!r}")
-    s = min(1.0, 2 - math.sqrt(2 - 2 * epsilon))
-    kappa = s * (1 + epsilon - s) + s**3 / 6
-    exact = beta * (1 + epsilon) ** 2 / 4
-    return min(exact, beta / temperature * beta * epsilon * kappa / 4) if temperature else exact
-
-
 def envelope(payoffs_Ax2: np.ndarray) -> Tips:
     """The upper envelope over [0, 1] of the lines (1 - p) payoffs[a, 0] + p payoffs[a, 1].
 
@@ -209,13 +163,6 @@ def _crossing(in_0: list[float], in_1: list[float], a: int, b: int) -> tuple[flo
     return (left / turn if turn > 0 else 0.0), turn
 
 
-def two_states(problem: DecisionProblem) -> DecisionProblem:
-    """The problem itself, which must have two states."""
-    if a_problem(problem).n_states != 2:
-        raise ValueError(f"problem must have two states, got one with {problem.n_states}")
-    return problem
-
-
 def sequences_of(p: Any, tokens: Any) -> tuple[Array, Array]:
     """Forecasts of state 1 and outcomes, ``[..., T]``, checked, both as floats."""
     tokens = inputs.sequences_of(tokens, 2)
@@ -239,12 +186,9 @@ def in_unit(values: Any, name: str) -> Array:
     return p
 
 
-def unit_numbers(values: Any, name: str, ndim: int = 1) -> np.ndarray:
-    """A list of numbers in [0, 1], or one with ``ndim=0``."""
-    what = "a list of numbers in [0, 1]" if ndim else "a number in [0, 1]"
-    numbers = to_numpy(inputs.array_of(values, name))
-    if not numbers.size and numbers.ndim == ndim:
-        return numbers.astype(np.float64)
-    if numbers.dtype.kind not in "fiu" or numbers.ndim != ndim or not ((numbers >= 0) & (numbers <= 1)).all():
+def unit_numbers(values: Any, name: str) -> np.ndarray:
+    """A list of numbers in [0, 1]."""
+    numbers = inputs.numbers_of(values, name, what := "a list of numbers in [0, 1]")
+    if numbers.ndim != 1 or not ((numbers >= 0) & (numbers <= 1)).all():
         raise ValueError(f"{name} must be {what}, got {inputs.shown(values)}")
-    return numbers.astype(np.float64)
+    return numbers

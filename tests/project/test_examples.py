@@ -1,6 +1,6 @@
 """Every example runs from top to bottom, without a warning; what a page shows of one is what it prints.
 
-``python tests/house/test_examples.py`` writes the outputs on docs/evidence/real-data.md, and its pictures, anew.
+``python tests/project/test_examples.py`` writes the outputs on docs/evidence/real-data.md, and its pictures, anew.
 """
 
 import os

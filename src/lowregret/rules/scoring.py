@@ -14,8 +14,8 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, as_array, astype, constant, count_up, namespace, running_sum
-from ..problems import DecisionProblem, numbers_apart
-from ..tips import envelope, in_unit, sequences_of, two_states, unit_numbers
+from ..problems import DecisionProblem, numbers_apart, two_states
+from .tips import envelope, in_unit, sequences_of, unit_numbers
 
 _LOOKED_AT = np.linspace(0.0, 1.0, 257)  # the forecasts at which a claimed rule is tried
 _EXACT = 1e-12  # a Bayes risk met as closely as this is met
@@ -126,7 +126,7 @@ def v_shaped(tip: float) -> ScoringRule:
     >>> float(v_shaped(0.25).loss(0.9, 0))  # above the tip, and then it did not come
     0.25
     """
-    return ScoringRule(partial(_v_shaped, float(unit_numbers(tip, "tip", ndim=0))), "v_shaped")
+    return ScoringRule(partial(_v_shaped, float(in_unit(inputs.finite(tip, "tip"), "tip"))), "v_shaped")
 
 
 def scoring_rule_of(problem: DecisionProblem) -> ScoringRule:
@@ -240,7 +240,8 @@ def _best_forecasts(rule: ScoringRule, n: int) -> np.ndarray:
     high = float(max(excess(0.0, 1.0), excess(1.0, 0.0)))
     low = _EXACT * max(1.0, high)
     if (found := cover(low)) is not None:  # piecewise linear: any forecast inside a piece has its line
-        return (np.array(found[1][1:]) + np.array(found[1][:-1])) / 2
+        middles: np.ndarray = (np.array(found[1][1:]) + np.array(found[1][:-1])) / 2
+        return middles
     best = cover(high)
     while high > low * (1 + 1e-8):
         middle = math.sqrt(low * high)

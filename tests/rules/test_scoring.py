@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowregret as lr
-from lowregret.certificates import quantal_loss
-from lowregret.evaluate.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
-from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
+from lowregret.certificates import quantal_loss, smooth_cover_error
+from lowregret.rules.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
+from lowregret.rules.tips import blind_spot, tips_of, v_regret, worst_tip
 
 from ..drawn import SEEDED
 
@@ -99,31 +99,6 @@ def test_the_loss_of_a_best_response_is_its_v_shaped_losses() -> None:
             on_tip = offset[y] + sum(w * v_loss(v, tips, np.array(y)) for v, w in zip(tips, weights, strict=True))
             both = (problem.utility[actions[:-1], y] + problem.utility[actions[1:], y]) / 2
             np.testing.assert_allclose(on_tip + both, 0, atol=1e-12)  # the even mix of the neighbours
-
-
-def test_degenerate_problems_have_the_tips_one_sees() -> None:
-    def of(name: str) -> tuple[list[float], list[float]]:
-        tips, weights, _, _ = tips_of(lr.DecisionProblem(DEGENERATE[name]))
-        return tips.tolist(), weights.tolist()
-
-    for name in ("one action", "constant", "dominant action", "parallel"):
-        assert of(name) == ([], [])
-    for name in ("duplicates", "dominated", "never best, not dominated", "best on a tip alone"):
-        assert of(name) == ([0.5], [1.0])
-    assert of("tie at 0") == ([0.0], [0.5])
-    assert of("tie at 1") == ([1.0], [0.25])
-    assert of("three tie at 0") == ([0.0], [1.0])
-    assert of("ties at both ends") == ([0.0, 0.5, 1.0], [0.5, 1.0, 0.5])
-    assert len(of("nearly the same")[0]) == 1  # .1 + .2 is not .3, and makes no tip
-
-
-def test_many_actions() -> None:
-    """Ten thousand forecasts of the Brier score: a tip in the middle of each pair, all of one weight."""
-    q = np.linspace(0, 1, 10_001)
-    tips, weights, actions, _ = tips_of(lr.DecisionProblem(-np.stack([q**2, (1 - q) ** 2], axis=1)))
-    np.testing.assert_allclose(tips, (q[1:] + q[:-1]) / 2, atol=1e-8)
-    np.testing.assert_allclose(weights, 1e-4, rtol=1e-8)
-    np.testing.assert_array_equal(actions, np.arange(10_001))
 
 
 # Problem to scoring rule
@@ -294,16 +269,6 @@ def test_fewer_actions_than_pieces_miss_it() -> None:
         assert missed.error > 0.1
 
 
-def test_a_v_shape_is_the_problem_with_two_actions() -> None:
-    problem, _, error = problem_of(v_shaped(0.3), 9)
-    assert error == 0
-    np.testing.assert_allclose(problem.in_payoffs(problem.utility), [[0.3, -0.7], [-0.3, 0.7]], atol=1e-15)
-    tips, weights, _, offset = tips_of(problem)
-    assert float(tips[0]) == pytest.approx(0.3, abs=1e-15)
-    assert problem.regret_in_payoffs(float(weights[0])) == pytest.approx(1)
-    np.testing.assert_allclose(offset, 0, atol=1e-15)
-
-
 # V-regret
 
 
@@ -420,7 +385,7 @@ def test_exact_best_responses_are_covered_up_to_a_half() -> None:
 
 
 class Smooth:
-    """Quantal responses in the notation of the proof: F, the entropy H, and the integral of F'' V / 2."""
+    """Quantal responses in the notation of the proof: F, and the entropy H."""
 
     def __init__(self, problem: lr.DecisionProblem, temperature: float) -> None:
         self.problem, self.temperature = problem, temperature
@@ -446,34 +411,9 @@ class Smooth:
         entropies = self.temperature * self.H(p).mean() - float(self.F(q)) + (laws(q) @ self.problem.utility.T).max()
         return self.regret(p, tokens) - entropies
 
-    def integral(self, p: np.ndarray, tokens: np.ndarray, n: int = 4000) -> float:
-        v = (np.arange(n) + 0.5) / n
-        slope, pi = self.problem.utility[:, 1] - self.problem.utility[:, 0], self.respond(v)
-        second = (pi @ slope**2 - (pi @ slope) ** 2) / self.temperature
-        return float((second / 2 * v_regret(p, tokens, v)).mean())
-
 
 def urn_forecasts(tokens: np.ndarray, prior: float = 1.0) -> np.ndarray:
     return lr.PolyaUrn(2, prior).predict_sequence(tokens)[..., 1]
-
-
-def test_the_identity_behind_the_bound() -> None:
-    """Regret = integral of F'' V / 2 + eta mean H - (F - max u)(share of ones): by quadrature."""
-    rng = np.random.default_rng(11)
-    for _ in range(30):
-        smooth = Smooth(lr.DecisionProblem(rng.uniform(-1, 1, (rng.integers(1, 5), 2))), float(rng.choice([0.1, 0.5])))
-        T = int(rng.integers(1, 30))
-        p, tokens = rng.integers(1, 4000, T) / 4000, rng.integers(2, size=T)  # between the places of the quadrature
-        assert smooth.score_regret(p, tokens) == pytest.approx(smooth.integral(p, tokens), abs=1e-5)
-
-
-def test_the_urn_has_no_negative_score_regret() -> None:
-    tokens = np.array(list(itertools.product([0, 1], repeat=9)))
-    rng = np.random.default_rng(12)
-    for _ in range(15):
-        smooth = Smooth(lr.DecisionProblem(rng.uniform(-1, 1, (3, 2))), float(rng.choice([0.03, 0.3])))
-        p = urn_forecasts(tokens, prior=float(rng.choice([0.5, 1, 3])))
-        assert min(smooth.score_regret(p[i], tokens[i]) for i in range(0, 512, 7)) >= -1e-12
 
 
 def test_no_quantal_response_breaks_the_smooth_cover() -> None:
@@ -539,33 +479,18 @@ def test_the_error_is_what_the_statement_says() -> None:
     ("call", "says"),
     [
         (lambda: tips_of(lr.rock_paper_scissors()), "problem must have two states, got one with 3"),
-        (lambda: scoring_rule_of(lr.matching(3)), "problem must have two states, got one with 3"),
-        (lambda: tips_of([[0, 1]]), "problem must be a DecisionProblem, got list"),  # type: ignore[arg-type]
-        (lambda: v_shaped(1.5), r"tip must be a number in \[0, 1\], got 1.5"),
-        (lambda: v_shaped(math.nan), r"tip must be a number in \[0, 1\], got nan"),
+        (lambda: v_shaped(1.5), r"tip must lie in \[0, 1\]"),
         (lambda: log_loss(0.5), "floor must be below 1/2, got 0.5"),
-        (lambda: log_loss(0), "floor must lie strictly between 0 and 1, got 0"),
         (lambda: problem_of(brier()), "n_actions or forecasts, one of them, got None and None"),
-        (lambda: problem_of(brier(), 0), "n_actions must be a whole number >= 1, got 0"),
         (lambda: problem_of(brier(), forecasts=[0, 2]), r"forecasts must be a list of numbers in \[0, 1\]"),
         (lambda: problem_of(abs, 3), "rule must be a ScoringRule, got builtin_function_or_method"),  # type: ignore[arg-type]
-        (lambda: v_regret([0.5], [0], [math.nan]), r"tips must be a list of numbers in \[0, 1\], got \[nan\]"),
-        (lambda: v_regret([0.5], [0], "x"), r"tips must be a list of numbers in \[0, 1\], got 'x'"),
         (lambda: problem_of(brier(), forecasts=[]), r"forecasts must have at least one, got \[\]"),
-        (lambda: v_regret([0.5], [0], [[0.5]]), r"tips must be a list of numbers in \[0, 1\]"),
         (lambda: v_regret([0.5, 0.5], [0], [0.5]), r"p must have the shape of tokens, \(1,\), or \(1, 2\), got \(2,\)"),
         (lambda: v_regret([1.2, 0.5], [0, 1], [0.5]), r"p must lie in \[0, 1\], got values from 0.5 to 1.2"),
         (lambda: v_regret([math.nan], [0], [0.5]), r"p must lie in \[0, 1\], got values from nan to nan"),
-        (lambda: v_regret(["a"], [0], [0.5]), "p must be float32 or float64, got dtype <U1"),
-        (lambda: v_regret(np.float16([0.5]), [0], [0.5]), "p must be float32 or float64, got dtype float16"),
-        (lambda: v_regret([[0.5, 0.6]], [0], [0.5]), "p must sum to one"),
-        (lambda: worst_tip([0.5], [2]), r"tokens must lie in 0..1, got values from 2 to 2"),
-        (lambda: brier().regret([], []), "tokens must"),
         (lambda: blind_spot([0.5], 3), "horizon must be even, got 3"),
-        (lambda: smooth_cover_error(1, 0, 1), "epsilon must be a positive finite number, got 0"),
         (lambda: smooth_cover_error(1, 1.5, 1), "epsilon must be at most 1, got 1.5"),
         (lambda: smooth_cover_error(-1, 0.1, 1), "beta must be a finite number >= 0, got -1"),
-        (lambda: smooth_cover_error(1, 0.1, -1), "temperature must be a finite number >= 0, got -1"),
     ],
 )
 def test_refusals_name_the_argument(call: Callable[[], object], says: str) -> None:
