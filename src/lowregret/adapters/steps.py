@@ -105,7 +105,7 @@ def one_each(given: Any, n: int, name: str) -> Any:
 
 
 def ids_of(given: Any, n: int) -> list[Id]:
-    """One id for each of n rows: texts or whole numbers, in a list or column; or the id itself where there is one row."""
+    """One id for each of n rows, texts or whole numbers; or the id itself where there is one row."""
     listed = np.atleast_1d(np.array(given, dtype=object))
     ids = [int(one) if isinstance(one, Integral) else one for one in listed]
     if not all(isinstance(one, (str, int)) for one in ids) or not len(ids) == n == len(set(ids)):
