@@ -28,7 +28,7 @@ charged. Where D_t is a mean over many streams, far smaller than its range, that
 **Late outcomes.** With a lag of d the candidates of moment t are chosen when the outcomes up to moment t - d are known,
 and a stretch of luck counts at d moments at once: the product above is no supermartingale any more. Moments that are
 d apart make a class, in which it is; the average over the d classes counts, and a_d / alpha is needed, as proved in
-``certificates/late.py`` (i).
+``certificates/switching.py`` (i).
 
 **Missing outcomes.** One that never came counts as the least possible for either direction, low_t for D_t and -high_t
 for -D_t, so both statements hold whatever it was.
