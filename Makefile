@@ -1,7 +1,7 @@
 # Every target sets up its own virtual environment first (seconds once it is there).
 #   make demo    regret on the paper's eight sources and against an adversary: tables, figure, JSON
-#   make verify  every statement of the paper as a check: table, page, JSON
-#   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
+#   make verify  every statement of the paper as a check: a line each, report, JSON
+#   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, report
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
 #   make test-all  all that make test leaves out: golden runs and statements of the paper, longer sweeps and more drawn examples (and which lines they reach), a minute of the benchmark, the wheel, and the four below

@@ -17,7 +17,7 @@ import numpy as np
 from river import drift, linear_model
 
 import lowregret as lr
-from lowregret.engine import Said
+from lowregret.engine import Inputs
 from lowregret.engine.loop import Loop, form_of, warm_up
 
 from . import history
@@ -122,7 +122,7 @@ def many_streams(unit: float) -> None:
     laws, came = coins(*RECORDED)
     form, rows = form_of(guard.engine, came.size), guard.engine.start(len(came))
     alarms = form.alarms if isinstance(form, Loop) else form.run
-    recorded = least({"": lambda: alarms(rows, Said(laws), came)}, 3)[""]
+    recorded = least({"": lambda: alarms(rows, Inputs(laws), came)}, 3)[""]
     row(f"alarms alone, recording of {RECORDED[0]:,} x {RECORDED[1]:,}", recorded / came.size, unit)
 
 

@@ -9,7 +9,7 @@ certificate (delta = .01).
 import numpy as np
 
 import lowregret as lr
-from lowregret.engine import Said
+from lowregret.engine import Inputs
 from lowregret.engine.loop import form_of
 from lowregret.tables import Table
 
@@ -23,7 +23,7 @@ def guard_of(steps: int, lag: int) -> lr.Guard:
 def alarms(guard: lr.Guard, laws_NxTxS: np.ndarray, states_NxT: np.ndarray) -> np.ndarray:
     """The step whose outcome raised the alarm, one after the last where none did, ``[N]``."""
     engine, (N, T) = guard.engine, states_NxT.shape
-    raised_NxT = form_of(engine, N * T).run(engine.start(N), Said(laws_NxTxS), states_NxT).alarm_NxT
+    raised_NxT = form_of(engine, N * T).run(engine.start(N), Inputs(laws_NxTxS), states_NxT).alarm_NxT
     return np.where(raised_NxT.any(axis=1), raised_NxT.argmax(axis=1), T) + 1
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 import lowregret as lr
-from lowregret.engine import Said
+from lowregret.engine import Inputs
 from lowregret.engine.loop import form_of
 from lowregret.tables import Table
 
@@ -34,7 +34,7 @@ def runs(names: str, says: float, true: float, steps: int, count: int, seed: int
 def row(names: str, says: float, true: float, steps: int, delta: float, count: int) -> tuple[str, ...]:
     laws, states = runs(names, says, true, steps, count, seed=0)
     engine = lr.Guard(COIN, test=lr.ExactTest(delta, steps)).engine
-    trace = form_of(engine, states.size).run(engine.start(count), Said(laws), states)
+    trace = form_of(engine, states.size).run(engine.start(count), Inputs(laws), states)
     heard = trace.alarm_NxT.any(axis=1)
     earned = [np.take_along_axis(each, states[..., None], axis=-1) for each in (trace.policy_NxTxA, trace.model_NxTxA)]
     lost = (earned[1] - earned[0]).sum(axis=(1, 2))

@@ -1,4 +1,4 @@
-"""The commands: ``demo | verify`` (extra: ``cli``), ``reproduce | train | evaluate | construct`` (and ``torch``)."""
+"""The commands: ``demo | verify`` (extra: ``cli``) and ``reproduce`` (and ``torch``)."""
 
 import sys
 from pathlib import Path
@@ -23,10 +23,7 @@ def main() -> None:
 def _app() -> "typer.Typer":
     import typer
 
-    from lowregret import files
-    from lowregret.cli.options import folder_for, refusals
-
-    from .transformers import add_commands
+    from lowregret.cli.options import refusals
 
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
 
@@ -41,8 +38,7 @@ def _app() -> "typer.Typer":
         with refusals():
             from . import eight_sources
 
-            files.in_memory(16 * samples * horizon, f"--samples {samples} times --horizon {horizon}")
-            eight_sources.demo(horizon, samples, seed, folder_for(out, *eight_sources.FILES))
+            eight_sources.demo(horizon, samples, seed, out)
 
     @app.command()
     def verify(
@@ -52,26 +48,51 @@ def _app() -> "typer.Typer":
                 help="Only statements whose name begins like this, such as 'Lemma 2'; may be given several times."
             ),
         ] = None,
-        out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("results/verify"),
+        out: Annotated[Path, typer.Option(help="Folder for the report and the numbers.")] = Path("results/verify"),
         jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
         names: Annotated[bool, typer.Option("--list", help="List the statements and exit.")] = False,
     ) -> None:
-        """Check every lemma, theorem and algorithm of the paper: a table, a page with pictures, JSON."""
+        """Check every lemma, theorem and algorithm of the paper: a line as each is done, a report, JSON."""
         with refusals():
             from . import verify as statements
 
-        try:
             chosen = statements.selected(only or [])
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--only") from None
-        if names:
-            for statement in chosen:
-                typer.echo(f"{statement.name:32} {statement.says}")
-            return
-        with refusals():
-            passed = statements.verify(chosen, folder_for(out, *statements.FILES), jobs)
-        if not passed:
-            raise typer.Exit(1)
+            if names:
+                for statement in chosen:
+                    typer.echo(f"{statement.name:32} {statement.says}")
+            elif not statements.verify(chosen, out, jobs):
+                raise typer.Exit(1)
 
-    add_commands(app)
+    @app.command()
+    def reproduce(
+        preset: Annotated[
+            str, typer.Option(help="quick (two cores, minutes), paper (as printed) or recovering.")
+        ] = "quick",
+        out: Annotated[Path | None, typer.Option(help="Folder for everything; results/PRESET by default.")] = None,
+        seed: Annotated[
+            int,
+            typer.Option(min=0, help="Of weights, batches and measurements; on a GPU a run repeats only nearly."),
+        ] = 0,
+        device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+        repeatable: Annotated[
+            bool, typer.Option("--deterministic", help="The same models for the same seed on a GPU, too; slower.")
+        ] = False,
+    ) -> None:
+        """Train BERNOULLI (two seeds), POLYAURN and ROBUST; draw the figure, print the tables beside the paper's.
+
+        A run that was stopped continues where it was.
+        """
+        with refusals():
+            from lowregret.transformer.backends import deterministic
+
+            from . import reproduce as program
+
+            chosen, folder = program.preset_named(preset, seed), out or Path("results") / preset
+            try:
+                with deterministic(repeatable):
+                    program.reproduce(chosen, folder, device)
+            except KeyboardInterrupt:
+                typer.echo("\nStopped. The same command continues where it was.", err=True)
+                raise typer.Exit(130) from None
+
     return app

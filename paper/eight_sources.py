@@ -1,28 +1,23 @@
 """Section 5.2 with exact predictors in place of trained ones: six players on the eight sources, and at their worst."""
 
-import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from lowregret import files
+import typer
+
 from lowregret.certificates.promises import Unproved
 from lowregret.engine import ExactTest
-from lowregret.evaluate import adversaries
+from lowregret.evaluate import Comparison, adversaries, compare
 from lowregret.evaluate.adversaries import Worst
-from lowregret.evaluate.comparison import Cell, Comparison, compare
+from lowregret.evaluate.comparison import Cell
 from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import PolyaUrn, Predictor
 from lowregret.problems import matching
 from lowregret.robust.robustify import Robust, robustify
 from lowregret.rules import RegretGap, RegretRate
-from lowregret.tables import print_table
+from lowregret.tables import Table
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-Rows = tuple[str, list[str], list[list[str]]]  # title, header, rows
-FILES = ("regret.png", "regret.svg", "demo.json")
 TITLES = {
     "a": "a 2/3, 1/3",
     "b": "b 1/3, 2/3",
@@ -78,93 +73,82 @@ def at_worst(name: str, player: Predictor, horizon: int, width: int = 64) -> AtW
 
 def demo(horizon: int, n: int, seed: int, out: Path) -> None:
     """The tables on the terminal; figure, tables and worst sequences as PNG, SVG and JSON in a folder."""
-    import matplotlib  # noqa: F401  (missing, it is missed before the work)
-    from rich.console import Console
-    from rich.progress import Progress
+    from lowregret.evaluate import plots
 
-    console = Console()
+    plots.pyplot()  # if it is missing, it is missed before the work
+    out.mkdir(parents=True, exist_ok=True)
     everyone = players(horizon)
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(TITLES) + len(everyone))
+    with typer.progressbar(length=1000, label="six players on eight sources") as bar:
 
         def report(done: float, player: str, source: str) -> None:
-            progress.update(task, completed=done * len(TITLES), description=f"{player} on {TITLES[source]}")
+            bar.update(round(1000 * done) - bar.pos)
 
         found = compare(everyone, paper_sources(horizon), matching(), horizon, n, seed, progress=report)
-        worst = []
-        for i, (name, player) in enumerate(everyone.items()):
-            progress.update(task, completed=len(TITLES) + i, description=f"an adversary against {name}")
-            worst.append(at_worst(name, player, horizon))
-    print_table(console, *_regret_table(found))
+    with typer.progressbar(everyone.items(), label="and against an adversary") as attacked:
+        worst = [at_worst(name, player, horizon) for name, player in attacked]
+    typer.echo(f"\n{_regret_table(found)}\n")
     error = max(cell.error for cell in found.cells)
-    console.print(f"Guessing the next bit; {n} sequences a source, seed {seed}; std errors <= {error:.4f}.")
-    console.print("Ber model: source b's own law; the columns after the urn: robust versions of it.")
-    console.print("No time in brackets: fewer than half switched. ExactTest: delta = 2/T, then the urn for good;")
-    console.print("Recovery: the same test, then a mixture from which the model can return.\n")
-    print_table(console, *_worst_table(found, worst))
-    _write(console, found, worst, out)
+    typer.echo(f"Guessing the next bit; {n} sequences a source, seed {seed}; standard errors <= {error:.4f}.")
+    typer.echo("Ber model: source b's own law; the columns after the urn: robust versions of it.")
+    typer.echo("ExactTest: delta = 2/T, then the urn for good; Recovery: the same test, then a")
+    typer.echo("mixture from which the model can return. No @: fewer than half switched.")
+    typer.echo(f"\n{_worst_table(found, worst)}\n")
+    draw(found, out)
+    (out / "demo.json").write_text(_as_json(found, worst))
+    typer.echo(f"Written to {out}: regret.png, regret.svg, demo.json")
 
 
-def _regret_table(found: Comparison) -> Rows:
+def _regret_table(found: Comparison) -> Table:
     grid = {(cell.source, cell.predictor): cell for cell in found.cells}
-    rows = [[TITLES[w], *(_regret(grid[w, p]) for p in found.predictors)] for w in found.sources]
-    return f"Mean regret after {found.horizon} steps (median switch time)", ["source", *found.predictors], rows
+    rows = tuple((TITLES[w], *(_regret(grid[w, p]) for p in found.predictors)) for w in found.sources)
+    title = f"Mean regret after {found.horizon} steps, @ median switch time"
+    return Table(title, ("source", *found.predictors), rows)
 
 
-def _worst_table(found: Comparison, worst: list[AtWorst]) -> Rows:
+def _regret(cell: Cell) -> str:
+    return f"{cell.regret.value:+.3f}" + ("" if cell.switch is None else f"@{cell.switch:.0f}")
+
+
+def _worst_table(found: Comparison, worst: list[AtWorst]) -> Table:
     at_home = {cell.predictor: cell.switched for cell in found.cells if cell.source == "b"}
     rows = []
     for row in worst:
         share = at_home[row.player]
         rows.append(
-            [
+            (
                 row.player,
                 f"{row.worst.regret:.4f}",
                 "exact" if row.worst.exact else row.worst.found_by,
                 "none" if row.regret_bound is None else f"<= {row.regret_bound:.4f}",
                 "" if row.tv_bound is None else f"<= {row.tv_bound:.4f}",
                 "" if share is None else f"{share:.4f}",
-            ]
+            )
         )
-    header = ["player", "worst regret", "found by", "guarantee", "TV", "switched on b"]
-    return "Against an adversary, beside the certificate", header, rows
+    header = ("player", "worst regret", "found by", "guarantee", "TV", "switched on b")
+    return Table("Against an adversary, beside the certificate", header, tuple(rows))
 
 
-def _regret(cell: Cell) -> str:
-    regret = cell.regret.value
-    colour = "red" if regret > 0.05 else "green" if regret < -0.05 else ""
-    number = f"[{colour}]{regret:+.4f}[/]" if colour else f"{regret:+.4f}"
-    return number if cell.switch is None else f"{number} ({cell.switch:.0f})"
-
-
-def _write(console: "Console", found: Comparison, worst: list[AtWorst], out: Path) -> None:
+def draw(found: Comparison, out: Path) -> None:
+    """The 2 x 4 figure as ``regret.png`` and ``regret.svg``: the same numbers give the same files."""
     import matplotlib
 
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "lowregret"  # the same run gives the same file
     from lowregret.evaluate import plots
 
-    figure, png, svg = plots.regret_curves(found, titles=TITLES)[0, 0].figure, io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=150)
-    figure.savefig(svg, format="svg", metadata={"Date": None})
-    matplotlib.pyplot.close(figure)
-    numbers = json.dumps(_as_json(found, worst)) + "\n"
-    contents = png.getvalue(), svg.getvalue(), numbers.encode()
-    files.replace_all({out / name: data for name, data in zip(FILES, contents, strict=True)})
-    console.print(f"Written to {out}: {', '.join(FILES)}", highlight=False, markup=False, soft_wrap=True)
+    with matplotlib.rc_context({"svg.hashsalt": "lowregret"}):
+        figure = plots.regret_curves(found, titles=TITLES)[0, 0].figure
+        figure.savefig(out / "regret.png", dpi=150)
+        figure.savefig(out / "regret.svg", metadata={"Date": None})
+    plots.pyplot().close(figure)
 
 
-def _as_json(found: Comparison, worst: list[AtWorst]) -> dict[str, Any]:
+def _as_json(found: Comparison, worst: list[AtWorst]) -> str:
     adversary = {
         row.player: {
-            "regret": row.worst.regret,
-            "exact": row.worst.exact,
-            "upper": row.worst.upper,
-            "found_by": row.worst.found_by,
+            **row.worst._asdict(),
             "tokens": "".join(map(str, row.worst.tokens.tolist())),
             "regret_bound": row.regret_bound,
             "tv_bound": row.tv_bound,
         }
         for row in worst
     }
-    return {**json.loads(found.to_json()), "adversary": adversary}
+    return json.dumps({**json.loads(found.to_json()), "adversary": adversary}) + "\n"

@@ -4,9 +4,8 @@ import math
 from typing import NamedTuple
 
 from lowregret.abilities import ability
-from lowregret.evaluate import adversaries
+from lowregret.evaluate import adversaries, compare
 from lowregret.evaluate.adversaries import Worst
-from lowregret.evaluate.comparison import compare
 from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import AdaHedge, FixedShare, Hedge, Policy
 from lowregret.predictors import PolyaUrn, Predictor, ShrunkUrn

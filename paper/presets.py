@@ -22,8 +22,6 @@ from lowregret.transformer import (
 from lowregret.transformer.decoder import size_of
 from lowregret.transformer.tasks import Task
 
-Results = dict[str, Any]  # what was measured, as plain JSON values
-
 MODELS = ("BERNOULLI_1", "ROBUST", "BERNOULLI_2", "POLYAURN")  # in the order of training
 
 
@@ -34,8 +32,8 @@ class Preset:
     Parameters
     ----------
     distilled
-        Learn laws, those of what ``robustify`` builds (``ExactTest``, and ``Recovery`` after the alarm), rather than
-        tokens (masked, by ``RegretRate``).
+        Learn distributions, those of what ``robustify`` builds (``ExactTest``, and ``Recovery`` after the alarm);
+        else tokens (masked, by ``RegretRate``).
     samples
         Sequences from each source, for distances as for regrets.
     """
@@ -54,17 +52,6 @@ class Preset:
     samples: int = 1024
     stream: str | None = None
     seed: int = 0
-
-    def changed(self, **changes: Any) -> "Preset":
-        """The same with other numbers where some are given: ``steps`` and ``batch`` of every training."""
-        given = {name: value for name, value in changes.items() if value is not None}
-        if "steps" in given:
-            given |= {"robust_steps": given["steps"], "play_every": min(self.play_every, given["steps"])}
-        if "batch" in given:
-            given |= {"robust_batch": given["batch"], "play_count": min(self.play_count, 4 * given["batch"])}
-        if "size" in given:
-            given["size"] = size_of(given["size"])
-        return replace(self, **given)
 
     @property
     def horizon(self) -> int:
@@ -110,53 +97,33 @@ class Preset:
         return {**asdict(self), "size": self.size._asdict()}
 
 
-PRESETS = {
-    "quick": Preset(
-        "quick",
-        size_of("quick"),
-        True,
-        DECAYING,
-        500,
-        16,
-        1000,
-        32,
-        play_every=50,
-        play_count=64,
-        response_weight=0.03,
-        samples=256,
-        stream="float32",
-    ),
-    "paper": Preset("paper", size_of("paper"), False, NANODO, 500, 128, 500, 128),
-    # Its teacher takes as long for all sequences as for one: it is asked, and the student played against, less often.
-    "recovering": Preset(
-        "recovering",
-        size_of("paper"),
-        True,
-        DECAYING,
-        2000,
-        128,
-        8000,
-        256,
-        play_every=400,
-        play_count=512,
-        response_weight=0.03,
-        stream="float32",
-    ),
-}
-
-# Tables 1 and 2 of the paper (T = 1024): value and half width of its 95% interval.
-PAPER_SEQUENCE_TV = {
-    ("BERNOULLI_1", "BERNOULLI_2"): (0.4193, 0.0232),
-    ("ROBUST", "BERNOULLI_1"): (0.7602, 0.0267),
-    ("ROBUST", "BERNOULLI_2"): (0.6869, 0.0295),
-    ("POLYAURN", "BERNOULLI_1"): (1.0, 0.0),
-    ("POLYAURN", "BERNOULLI_2"): (1.0, 0.0),
-}
-PAPER_NEXT_TOKEN_TV = {
-    ("BERNOULLI_1", "BERNOULLI_2"): (0.0156, None),
-    ("ROBUST", "BERNOULLI_1"): (0.0199, 0.0001),
-    ("ROBUST", "BERNOULLI_2"): (0.0299, 0.0001),
-    ("POLYAURN", "BERNOULLI_1"): (0.1529, 0.0003),
-    ("POLYAURN", "BERNOULLI_2"): (0.1655, 0.0004),
-}
-PAIRS = tuple(PAPER_SEQUENCE_TV)
+_QUICK = Preset(
+    name="quick",
+    size=size_of("quick"),
+    distilled=True,
+    optimiser=DECAYING,
+    steps=500,
+    batch=16,
+    robust_steps=1000,
+    robust_batch=32,
+    play_every=50,
+    play_count=64,
+    response_weight=0.03,
+    samples=256,
+    stream="float32",
+)
+_PAPER = Preset("paper", size_of("paper"), False, NANODO, steps=500, batch=128, robust_steps=500, robust_batch=128)
+# Its teacher takes as long for all sequences as for one: it is asked, and the student played against, less often.
+_RECOVERING = replace(
+    _QUICK,
+    name="recovering",
+    size=size_of("paper"),
+    steps=2000,
+    batch=128,
+    robust_steps=8000,
+    robust_batch=256,
+    play_every=400,
+    play_count=512,
+    samples=1024,
+)
+PRESETS = {preset.name: preset for preset in (_QUICK, _PAPER, _RECOVERING)}

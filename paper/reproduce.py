@@ -1,103 +1,62 @@
-"""``python -m paper reproduce``: Section 5.2 from nothing to a page, resumable at every stage."""
+"""``python -m paper reproduce``: Section 5.2 from nothing to its figure and tables, resumable at every stage."""
 
-import contextlib
-import io
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
+import typer
 
 from lowregret import files
+from lowregret.evaluate.comparison import Comparison
 from lowregret.transformer.backends import device_named, machine
 
 from . import report, trained
-from .presets import MODELS, PRESETS, Preset, Results
+from .eight_sources import draw
+from .presets import MODELS, PRESETS, Preset
+from .report import Results
 
 FORMAT = 1
 
 
-def reproduce(
-    preset: Preset, out: Path, collect: Path | None = None, device: str | None = None, command: str = ""
-) -> Results:
-    """Train the four models, measure them, write everything to ``out``; what an earlier run finished is kept.
+def preset_named(name: str, seed: int = 0) -> Preset:
+    """A preset by its name, with a seed of one's own."""
+    if name not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+    return replace(PRESETS[name], seed=seed)
 
-    Parameters
-    ----------
-    preset
-        One of ``PRESETS``, or a changed one.
-    collect
-        A folder for copies of the eight files that matter (four models, results.json, regret.png, regret.svg and
-        index.html), each made as soon as there is something to copy.
-    command
-        How it was called, to be written down.
-    """
+
+def reproduce(preset: Preset, out: Path, device: str | None = None) -> Results:
+    """Train the four models, measure them, write everything to ``out``; what an earlier run finished is kept."""
     if device is not None:
         device_named(device)
-    files.apart({"collect": collect}, {"out": out, "the folder of the models": out / "models"})
-    folders = [folder for folder in (out, collect) if folder is not None]
-    files.writable(*(files.in_folder(folder) for folder in folders), folder=True)
-    with contextlib.ExitStack() as alone:
-        for folder in folders:
-            alone.enter_context(files.locked(folder / ".lock", f"{folder} is being written by another run"))
-        return _reproduced(preset, out, collect, device, command)
-
-
-def _reproduced(preset: Preset, out: Path, collect: Path | None, device: str | None, command: str) -> Results:
-    console = Console()
-    results = _begun(preset, out, command)
-
-    def kept(path: Path) -> None:
-        if collect is not None:
-            files.replace(collect / path.name, path.read_bytes())
-
-    def keep(now: Results) -> None:
-        files.replace(out / "results.json", (json.dumps(now, allow_nan=False) + "\n").encode())
-        kept(out / "results.json")
-
-    keep(results)
-    models = trained.train_models(preset, out, console, device, kept)
+    results = _begun(preset, out)
+    out.mkdir(parents=True, exist_ok=True)
+    models = trained.train_models(preset, out, device)
     results.setdefault("environment", machine(models["ROBUST"].device))
     results["training"] = trained.trainings(out)
-    keep(results)
-    with console.status("measuring") if console.is_terminal else contextlib.nullcontext():
-        trained.measure(models, preset, results, keep)
+    for name, part in trained.MEASURED.items():
+        if name not in results:
+            typer.echo(f"measuring {name.replace('_', ' ')}")
+            begin = time.perf_counter()
+            results[name] = part(models, preset)
+            results["seconds"][name] = round(time.perf_counter() - begin, 2)
+            _keep(results, out)
     results["summary"] = trained.summary(results)
-    keep(results)
-    for path in draw(results, out):
-        kept(path)
-    for table in report.tables(results):
-        console.print(str(table) + "\n", highlight=False, markup=False, soft_wrap=True)
-    written = f"Written to {out}: index.html, results.json, regret.png, regret.svg, models/"
-    console.print(written, highlight=False, markup=False, soft_wrap=True)
+    _keep(results, out)
+    draw(Comparison.from_json(results["comparison"]), out)
+    tables = report.tables(results)
+    (out / "report.md").write_text(report.page(results))
+    typer.echo("\n" + "\n\n".join(map(str, tables)))
+    typer.echo(f"\nWritten to {out}: report.md, results.json, regret.png, regret.svg, models/")
     return results
 
 
-def draw(results: Results, out: Path) -> list[Path]:
-    """The figure and the page, from the numbers alone."""
-    drawn = report.figure(results)
-    paths = [out / name for name in ("regret.png", "regret.svg", "index.html")]
-    png = io.BytesIO()
-    drawn.savefig(png, format="png", dpi=150)
-    contents = png.getvalue(), report.svg(drawn).encode(), report.page(results, drawn).encode()
-    files.replace_all(dict(zip(paths, contents, strict=True)))
-    import matplotlib.pyplot as plt
-
-    plt.close(drawn)
-    return paths
-
-
-def preset_named(name: str) -> Preset:
-    """A preset by its name."""
-    if name not in PRESETS:
-        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
-    return PRESETS[name]
-
-
-def _begun(preset: Preset, out: Path, command: str) -> Results:
+def _begun(preset: Preset, out: Path) -> Results:
     """The results so far; those of another preset, or of other numbers, are refused."""
     path, wanted = out / "results.json", json.loads(json.dumps(preset.described()))
     if not path.exists():
-        return {"format": FORMAT, "preset": wanted, "command": command, "seconds": {}}
+        return {"format": FORMAT, "preset": wanted, "seconds": {}}
     try:
         found = json.loads(path.read_text())
     except ValueError as error:
@@ -110,3 +69,8 @@ def _begun(preset: Preset, out: Path, command: str) -> Results:
         for part in (*trained.MEASURED, "summary", "environment"):  # of models that are no more
             found.pop(part, None)
     return found
+
+
+def _keep(results: Results, out: Path) -> None:
+    """Whole or not at all: a run that is stopped goes on from it."""
+    files.replace(out / "results.json", (json.dumps(results, allow_nan=False) + "\n").encode())

@@ -1,16 +1,14 @@
-"""Section 5.2 with trained transformers: train them, measure them, and go on where an earlier run stopped."""
+"""Section 5.2 with trained transformers: train them, and measure them."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.console import Console
 
 from lowregret.engine import ExactTest
-from lowregret.evaluate import adversaries
-from lowregret.evaluate.comparison import compare
+from lowregret.evaluate import adversaries, compare
 from lowregret.evaluate.distances import Estimate, bounded_mean, log_probs, next_token_tv
 from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import PolyaUrn, Predictor, sample
@@ -19,60 +17,57 @@ from lowregret.robust.robustify import robustify
 from lowregret.transformer import Transformer, checkpoints, train
 from lowregret.transformer.progress import shown
 
-from .presets import MODELS, PAIRS, Preset, Results
+from .presets import MODELS, Preset
+from .report import PAIRS, Results
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-MEASURED = ("greedy", "next_token_tv", "comparison", "sequence_tv")
+Models = dict[str, Transformer]
 _AT_ONCE = 256  # sequences to sample: at the paper's size each has 6 MiB of keys and values
 EXACT = "Algorithm 1"  # on BERNOULLI_1 by computation, not by training
 
 
-def train_models(
-    preset: Preset,
-    out: Path,
-    console: "Console",
-    device: str | None,
-    keep: Callable[[Path], None],
-    names: tuple[str, ...] = MODELS,
-) -> dict[str, Transformer]:
-    """The models, trained or read from ``out/models`` where an earlier run finished them; BERNOULLI_1 is the first."""
-    models: dict[str, Transformer] = {}
-    for name in names:
-        base, path = models.get("BERNOULLI_1"), out / "models" / f"{name}.safetensors"
-        with shown(name, console) as report:
+def train_models(preset: Preset, out: Path, device: str | None) -> Models:
+    """The models, trained or read from ``out/models`` where an earlier run finished them."""
+    models: Models = {}
+    for name in MODELS:
+        base = models.get("BERNOULLI_1")
+        with shown(name, Console()) as report:
             models[name] = train(
                 preset.task(name, base),
-                path,
+                out / "models" / f"{name}.safetensors",
                 preset.settings(name),
                 init=base if name == "ROBUST" and preset.distilled else None,
                 device=device,
-                state=out / "training" / name,
                 on_report=report,
             )
-        keep(path)
     return models
 
 
-def players(models: dict[str, Transformer], preset: Preset) -> dict[str, Predictor]:
+def trainings(out: Path) -> Results:
+    """Seconds, speed and losses of each training, from what it left beside the model."""
+    found = {}
+    for name in MODELS:
+        about = checkpoints.read(out / "models" / f"{name}.safetensors").about
+        lines = about["metrics"]
+        speeds = sorted(line["tokens_per_second"] for line in lines)
+        found[name] = {
+            "steps": about["settings"]["steps"],
+            "batch": about["settings"]["batch"],
+            "seconds": round(about["seconds"], 2),
+            "median_tokens_per_second": round(speeds[len(speeds) // 2]),
+            **about.get("made", {}),
+            "loss": [[line["step"], line["loss"]] for line in lines[:: max(1, len(lines) // 100)]],
+        }
+    return found
+
+
+def players(models: Models, preset: Preset) -> dict[str, Predictor]:
     """Who is measured: the trained models, and Algorithm 1 itself on the trained base."""
     names = {"BERNOULLI": "BERNOULLI_1", "POLYAURN": "POLYAURN", "ROBUST": "ROBUST"}
-    known = {short: models[name] for short, name in names.items() if name in models}
-    return {**known, EXACT: preset.robust(models["BERNOULLI_1"])}
+    trained = {short: models[name] for short, name in names.items()}
+    return {**trained, EXACT: preset.robust(models["BERNOULLI_1"])}
 
 
-def measure(models: dict[str, Transformer], preset: Preset, results: Results, keep: Callable[[Results], None]) -> None:
-    """Fill in ``results`` part by part, each kept as soon as it is there."""
-    for name, part in zip(MEASURED, (greedy_regrets, next_token_table, regret_curves, sequence_table), strict=True):
-        if name not in results:
-            begin = time.perf_counter()
-            results[name] = part(models, preset)
-            results["seconds"][name] = round(time.perf_counter() - begin, 2)
-            keep(results)
-
-
-def greedy_regrets(models: dict[str, Transformer], preset: Preset) -> Results:
+def greedy_regrets(models: Models, preset: Preset) -> Results:
     """The regret that the greedy adversary, which the paper did not try, inflicts on each player."""
     coin, T = matching(), preset.horizon
     everyone = {**players(models, preset), "urn": PolyaUrn(2)}
@@ -82,20 +77,20 @@ def greedy_regrets(models: dict[str, Transformer], preset: Preset) -> Results:
     return {name: float(adversaries.greedy(player, coin, T).regret) for name, player in everyone.items()}
 
 
-def regret_curves(models: dict[str, Transformer], preset: Preset) -> Results:
-    """Figure 1: everyone on the eight sources."""
+def next_token_table(models: Models, preset: Preset) -> Results:
+    """Table 2, on prefixes from the source that BERNOULLI was trained on."""
+    tokens = sample(paper_sources(preset.horizon)["b"], preset.horizon, preset.samples, preset.seed + 1)
+    return {f"{p} to {q}": next_token_tv(models[p], models[q], tokens)._asdict() for p, q in PAIRS}
+
+
+def regret_curves(models: Models, preset: Preset) -> Results:
+    """Figure 1, everyone on the eight sources."""
     T = preset.horizon
     found = compare(players(models, preset), paper_sources(T), matching(), T, preset.samples, preset.seed)
     return json.loads(found.to_json())
 
 
-def next_token_table(models: dict[str, Transformer], preset: Preset) -> Results:
-    """Table 2: prefixes from the source that BERNOULLI was trained on."""
-    tokens = sample(paper_sources(preset.horizon)["b"], preset.horizon, preset.samples, preset.seed + 1)
-    return {_pair(p, q): next_token_tv(models[p], models[q], tokens)._asdict() for p, q in _among(models)}
-
-
-def sequence_table(models: dict[str, Transformer], preset: Preset) -> Results:
+def sequence_table(models: Models, preset: Preset) -> Results:
     """Table 1, both ways round and symmetric, all from the same samples of each model."""
     log_NxM: dict[str, dict[str, np.ndarray]] = {}
     for i, (name, model) in enumerate(models.items()):
@@ -105,15 +100,27 @@ def sequence_table(models: dict[str, Transformer], preset: Preset) -> Results:
             blocks.append({other: log_probs(models[other], tokens, other) for other in models})
         log_NxM[name] = {other: np.concatenate([block[other] for block in blocks]) for other in models}
     found = {}
-    for p, q in _among(models):
+    for p, q in PAIRS:
         lead_p, lead_q = log_NxM[p][p] - log_NxM[p][q], log_NxM[q][q] - log_NxM[q][p]
         both = np.abs(np.tanh(np.concatenate([lead_p, lead_q]) / 2))
-        found[_pair(p, q)] = {
+        found[f"{p} to {q}"] = {
             "from_first": _one_sided(lead_p)._asdict(),
             "from_second": _one_sided(lead_q)._asdict(),
             "symmetric": bounded_mean(both, 0.0, 1.0)._asdict(),
         }
     return found
+
+
+def _one_sided(lead_N: np.ndarray) -> Estimate:
+    return bounded_mean(-np.expm1(np.minimum(-lead_N, 0.0)), 0.0, 1.0)
+
+
+MEASURED: dict[str, Callable[[Models, Preset], Results]] = {
+    "greedy": greedy_regrets,
+    "next_token_tv": next_token_table,
+    "comparison": regret_curves,
+    "sequence_tv": sequence_table,
+}
 
 
 def summary(results: Results) -> Results:
@@ -125,51 +132,14 @@ def summary(results: Results) -> Results:
     furthest = max(above, key=lambda source: above[source])
     next_token = {pair: found["value"] for pair, found in results["next_token_tv"].items()}
     sequence = {pair: found["symmetric"]["value"] for pair, found in results["sequence_tv"].items()}
-    two, robust = _pair("BERNOULLI_1", "BERNOULLI_2"), _pair("ROBUST", "BERNOULLI_1")
-    urn = _pair("POLYAURN", "BERNOULLI_1")
-    distances = {
-        "next-token TV, two seeds of BERNOULLI": next_token.get(two),
-        "next-token TV, ROBUST to BERNOULLI_1": next_token[robust],
-        "next-token TV, POLYAURN to BERNOULLI_1": next_token.get(urn),
-        "sequence TV, two seeds of BERNOULLI": sequence.get(two),
-        "sequence TV, ROBUST to BERNOULLI_1": sequence[robust],
-    }
     return {
-        **{what: value for what, value in distances.items() if value is not None},
+        "next-token TV, two seeds of BERNOULLI": next_token["BERNOULLI_1 to BERNOULLI_2"],
+        "next-token TV, ROBUST to BERNOULLI_1": next_token["ROBUST to BERNOULLI_1"],
+        "next-token TV, POLYAURN to BERNOULLI_1": next_token["POLYAURN to BERNOULLI_1"],
+        "sequence TV, two seeds of BERNOULLI": sequence["BERNOULLI_1 to BERNOULLI_2"],
+        "sequence TV, ROBUST to BERNOULLI_1": sequence["ROBUST to BERNOULLI_1"],
         "regret of ROBUST on its own source b": final["b", "ROBUST"],
         f"largest regret of ROBUST on the other seven ({worst})": away[worst],
         f"regret of ROBUST above that of {EXACT} at most ({furthest})": above[furthest],
         "regret of ROBUST against the greedy adversary": results["greedy"]["ROBUST"],
     }
-
-
-def trainings(out: Path) -> Results:
-    """Seconds, speed and losses of each training, from what it left beside the model."""
-    found = {}
-    for name in MODELS:
-        about = checkpoints.read(out / "models" / f"{name}.safetensors").about
-        lines = about["metrics"]
-        shown = lines[:: max(1, len(lines) // 100)]
-        speeds = sorted(line["tokens_per_second"] for line in lines)
-        found[name] = {
-            "steps": about["settings"]["steps"],
-            "batch": about["settings"]["batch"],
-            "seconds": round(about["seconds"], 2),
-            "median_tokens_per_second": round(speeds[len(speeds) // 2]),
-            **about.get("made", {}),
-            "loss": [[line["step"], line["loss"]] for line in shown],
-        }
-    return found
-
-
-def _one_sided(lead_N: np.ndarray) -> Estimate:
-    return bounded_mean(-np.expm1(np.minimum(-lead_N, 0.0)), 0.0, 1.0)
-
-
-def _among(models: dict[str, Transformer]) -> list[tuple[str, str]]:
-    """The pairs of models that are compared."""
-    return [pair for pair in PAIRS if models.keys() >= set(pair)]
-
-
-def _pair(p: str, q: str) -> str:
-    return f"{p} to {q}"

@@ -1,27 +1,67 @@
-"""``python -m paper verify``: every statement of the paper checked, as a table, as JSON and as a page."""
+"""``python -m paper verify``: every statement of the paper checked, a line as each is done; a report and JSON."""
 
 import importlib.util
 import json
 import math
 import multiprocessing
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lowregret import __version__, files
-from lowregret.tables import fits, new_table
+import typer
 
-from .outcome import Verdict, counted, groups
-from .page import drawn, page
-from .statements import AMENDS, REFUTES, Finding, Statement, all_statements
+from lowregret import __version__, inputs
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from .statements import AMENDS, REFUTES, VERDICTS, Claim, Statement, all_statements
 
-FILES = ("index.html", "verify.json")
+
+@dataclass(frozen=True)
+class Verdict:
+    """A statement with what its check found."""
+
+    statement: Statement
+    verdict: str  # one of VERDICTS, "failed" or "skipped"
+    claims: tuple[Claim, ...] = ()
+    refuted: tuple[Claim, ...] = ()  # one for each quotation, computed against it
+    note: str = ""  # why it failed, or was skipped
+    seconds: float = 0.0  # on the terminal only: files are the same in every run
+
+    @property
+    def in_words(self) -> str:
+        """The verdict. What is beyond the paper and did not fail holds, and is counted apart."""
+        return "holds" if self.verdict == "beyond" else VERDICTS.get(self.verdict, self.verdict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the time it took, as plain JSON values."""
+        stated = self.statement
+        return {
+            "name": stated.name,
+            "section": stated.section,
+            "of_the_paper": stated.of_the_paper,
+            "verdict": self.verdict,
+            "says": stated.says,
+            "quotes": list(stated.quotes),
+            "corrected": stated.corrected or None,
+            "sharper": stated.sharper or None,
+            "how": stated.how,
+            "claims": [_as_json(claim) for claim in self.claims],
+            "refuted": [
+                {"quote": quote, **_as_json(claim)} for quote, claim in zip(stated.quotes, self.refuted, strict=False)
+            ],
+            "note": self.note or None,
+        }
+
+
+def _as_json(claim: Claim) -> dict[str, Any]:
+    numbers = {"measured": claim.measured, "bound": claim.bound, "within": claim.within, "tightness": claim.tightness}
+    finite = {name: None if value is None else inputs.finite_or_none(value) for name, value in numbers.items()}
+    return {"what": claim.what, "relation": claim.relation, **finite, "holds": claim.holds}
 
 
 def examine(statement: Statement) -> Verdict:
@@ -33,25 +73,24 @@ def examine(statement: Statement) -> Verdict:
     """
     if statement.needs and importlib.util.find_spec(statement.needs) is None:
         return Verdict(statement, "skipped", note=f"needs {statement.needs}: pip install {statement.needs}")
-    begin = perf_counter()
+    begin, found = perf_counter(), list[Claim]()
     try:
-        finding = statement.check()
-        svg = drawn(finding.picture, statement.name, finding.caption) if finding.picture else ""
+        found = statement.check()
+        note = trouble(statement, found)
     except Exception as error:
-        return Verdict(statement, "failed", note=_named(error), seconds=perf_counter() - begin)
-    note = trouble(statement, finding)
-    verdict = "failed" if note else statement.verdict
-    claims, refuted = tuple(finding.claims), tuple(finding.refuted or ())
-    return Verdict(statement, verdict, claims, refuted, svg, finding.caption, note, perf_counter() - begin)
+        note = f"{type(error).__name__}: {error}"
+    claims = tuple(claim for claim in found if not claim.refuted)
+    refuted = tuple(claim for claim in found if claim.refuted)
+    return Verdict(statement, "failed" if note else statement.verdict, claims, refuted, note, perf_counter() - begin)
 
 
-def trouble(statement: Statement, finding: Finding) -> str:
-    """Why the finding does not bear the statement out; nothing if it does."""
-    refuted = finding.refuted or []
-    wrong = [str(claim) for claim in finding.claims if not claim.holds]
+def trouble(statement: Statement, found: list[Claim]) -> str:
+    """Why the claims do not bear the statement out; nothing if they do."""
+    claims, refuted = ([claim for claim in found if claim.refuted == which] for which in (False, True))
+    wrong = [str(claim) for claim in claims if not claim.holds]
     wrong += [f"no counterexample after all: {claim}" for claim in refuted if claim.holds]
     wrong += [f"no counterexample, not a number: {claim}" for claim in refuted if math.isnan(claim.measured)]
-    if not finding.claims:
+    if not claims:
         wrong.append("nothing was claimed")
     wanted = len(statement.quotes) if statement.verdict in REFUTES else 0
     if len(refuted) != wanted:
@@ -59,40 +98,21 @@ def trouble(statement: Statement, finding: Finding) -> str:
     return "; ".join(wrong)
 
 
-def run(
-    statements: list[Statement], jobs: int = 2, progress: Callable[[Verdict], None] = lambda outcome: None
-) -> list[Verdict]:
-    """Examine all statements in ``jobs`` processes (1: in this one), in their order.
-
-    Parameters
-    ----------
-    progress
-        Told of every outcome as it comes in.
-    """
+def run(statements: list[Statement], jobs: int) -> Iterator[Verdict]:
+    """Examine all statements, as they are done, in ``jobs`` processes (1: in this one)."""
     if min(jobs, len(statements)) <= 1:
-        outcomes = []
-        for statement in statements:
-            outcomes.append(examine(statement))
-            progress(outcomes[-1])
-        return outcomes
-    found: dict[str, Verdict] = {}
-    new, quiet = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(min(jobs, len(statements)), new, signal.signal, quiet) as pool:
+        yield from map(examine, statements)
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each process: the parallelism is across statements
+    quiet = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process, which ends the others
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), signal.signal, quiet) as pool:
         try:
-            waiting = {pool.submit(examine, statement): statement for statement in statements}
-            for future in as_completed(waiting):
-                statement, error = waiting[future], future.exception()
-                found[statement.name] = Verdict(statement, "failed", note=_named(error)) if error else future.result()
-                progress(found[statement.name])
-        except BaseException:  # an interrupt, which the others do not hear: they end at once
+            for done in as_completed([pool.submit(examine, statement) for statement in statements]):
+                yield done.result()
+        except BaseException:
             for process in multiprocessing.active_children():
                 process.kill()
             raise
-    return [found[statement.name] for statement in statements]
-
-
-def _named(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def selected(only: list[str]) -> list[Statement]:
@@ -105,33 +125,41 @@ def selected(only: list[str]) -> list[Statement]:
     for prefix in only:
         if not any(statement.name.lower().startswith(prefix.lower()) for statement in statements):
             names = "; ".join(statement.name for statement in statements)
-            raise ValueError(f"only must begin the name of a statement, got {prefix!r}. There are: {names}")
+            raise ValueError(f"--only must begin the name of a statement, got {prefix!r}. There are: {names}")
     begins = tuple(prefix.lower() for prefix in only)
     return [statement for statement in statements if not only or statement.name.lower().startswith(begins)]
 
 
 def verify(statements: list[Statement], out: Path, jobs: int = 2) -> bool:
-    """Examine statements, print the table, write verify.json and index.html; whether none failed."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    """Examine statements, say what was found of each as it is done, write report.md and verify.json; whether all hold.
 
-    console = Console()
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("", total=len(statements))
-        outcomes = run(statements, jobs, lambda done: shown.update(task, advance=1, description=done.statement.name))
-    for name, group in groups(outcomes).items():
-        if group:
-            _print(group, console, "The paper, checked" if name == "of the paper" else "Beyond the paper, checked")
-    for outcome in outcomes:
-        if outcome.note:
-            console.print(f"{outcome.statement.name} {outcome.verdict}: {outcome.note}", highlight=False, markup=False)
-    console.print(summary(outcomes), highlight=False)
-    numbers = json.dumps(as_json(outcomes), indent=1) + "\n"
-    contents = page(outcomes, summary(outcomes)).encode(), numbers.encode()
-    files.replace_all({out / name: data for name, data in zip(FILES, contents, strict=True)})
-    console.print(f"Written to {out}: {', '.join(FILES)}", highlight=False, markup=False, soft_wrap=True)
-    return not any(outcome.verdict == "failed" for outcome in outcomes)
+    Both files are written at the end, and are the same in every run.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Verdict] = {}
+    for outcome in run(statements, jobs):
+        found[outcome.statement.name] = outcome
+        _say(f"{len(found):{len(str(len(statements)))}}/{len(statements)}", outcome)
+    outcomes = [found[statement.name] for statement in statements]
+    typer.echo(f"\n{summary(outcomes)}")
+    (out / "verify.json").write_text(json.dumps(as_json(outcomes), indent=1) + "\n")
+    (out / "report.md").write_text(report(outcomes))
+    typer.echo(f"Written to {out}: report.md, verify.json")
+    return as_json(outcomes)["passed"]
+
+
+def _say(count: str, outcome: Verdict) -> None:
+    """The verdict with the claim that decides, and of what is refuted the first sentence and what was computed."""
+    colour = {"failed": "red", "skipped": None}.get(outcome.verdict, "yellow" if outcome.verdict in AMENDS else "green")
+    words = "FAILED" if outcome.verdict == "failed" else outcome.in_words
+    name = typer.style(f"{outcome.statement.name}: {words}", fg=colour, bold=True)
+    typer.echo(f"{count}  {name}  ({outcome.seconds:.1f} s)")
+    if outcome.note:
+        typer.echo(f"       {outcome.note}")
+    for claim in outcome.claims[:1]:
+        typer.echo(f"       {claim}" + (f", {claim.used} used" if claim.used else ""))
+    for quote, claim in list(zip(outcome.statement.quotes, outcome.refuted, strict=False))[:1]:
+        typer.secho(f'       the paper: "{quote}"\n       against it: {claim}', dim=True)
 
 
 def as_json(outcomes: list[Verdict]) -> dict[str, Any]:
@@ -140,6 +168,20 @@ def as_json(outcomes: list[Verdict]) -> dict[str, Any]:
     counts = {name: counted(group) for name, group in groups(outcomes).items()}
     statements = [outcome.to_dict() for outcome in outcomes]
     return {"lowregret": __version__, "passed": passed, "counts": counts, "statements": statements}
+
+
+def groups(outcomes: list[Verdict]) -> dict[str, list[Verdict]]:
+    """What the paper says, and what is beyond it: they are counted apart."""
+    return {
+        "of the paper": [outcome for outcome in outcomes if outcome.statement.of_the_paper],
+        "beyond the paper": [outcome for outcome in outcomes if not outcome.statement.of_the_paper],
+    }
+
+
+def counted(outcomes: list[Verdict]) -> dict[str, int]:
+    """How many have each verdict, in words; those that nothing has are left out."""
+    found = [outcome.in_words for outcome in outcomes]
+    return {words: found.count(words) for words in (*VERDICTS.values(), "failed", "skipped") if words in found}
 
 
 def summary(outcomes: list[Verdict]) -> str:
@@ -151,41 +193,21 @@ def summary(outcomes: list[Verdict]) -> str:
     return f"{len(outcomes)} statements. {' '.join(parts)}"
 
 
-def _print(outcomes: list[Verdict], console: "Console", title: str = "The paper, checked") -> None:
-    """A table, or on a narrow screen the same line by line: numbers are never cut."""
-    from rich.markup import escape
-    from rich.padding import Padding
-    from rich.text import Text
-
-    tick, dagger, cross = ("ok", "+", "FAILED") if console.options.ascii_only else ("✓", "†", "✗")
-    marks = {
-        **dict.fromkeys(("holds", "constant", "beyond"), f"[bold green]{tick} {{}}:[/] [green]{{}}[/]"),
-        **dict.fromkeys(AMENDS, f"[bold yellow]{dagger} {{}}:[/] [yellow]{{}}[/]"),
-        "failed": f"[bold red]{cross} {{}}: {{}}[/]",
-        "skipped": "[dim]  {}: {}[/]",
-    }
-    rows: list[tuple[Any, str, str, str]] = []
-    for outcome in outcomes:
-        mark = marks[outcome.verdict].format(outcome.statement.name, outcome.in_words)
-        rows.append((mark, "", "", f"[dim]{outcome.seconds:.1f}[/]"))
-        for claim in [outcome.headline] if outcome.headline else []:
-            rows.append((Padding(escape(claim.what), (0, 0, 0, 2)), " ".join(claim.numbers), claim.used, ""))
-        for quote in outcome.statement.quotes[:1]:
-            rows.append((Padding(f"[dim]the paper: \u201c{escape(quote)}\u201d[/]", (0, 0, 0, 2)), "", "", ""))
-        for claim in outcome.refuted[:1]:
-            what = Padding(f"[dim]against it: {escape(claim.what)}[/]", (0, 0, 0, 2))
-            rows.append((what, f"[dim]{' '.join(claim.numbers)}[/]", "", ""))
-    table = new_table(title, ["statement, and what was computed", "found, bound", "used", "s"])
-    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
-    for row in rows:
-        table.add_row(*row)
-    if fits(console, table, least=24):
-        console.print(table)
-        return
-    console.print(f"{title}: what was computed; found, bound; how much of it is used\n", style="italic")
-    for what, numbers, used, seconds in rows:
-        console.print(what if seconds == "" else f"{what}  {seconds}[dim] s[/]")
-        if numbers:
-            found = Text.from_markup(numbers)
-            found.append(f"  used {used}" if used else "")
-            console.print(Padding(found, (0, 0, 0, 4)))
+def report(outcomes: list[Verdict]) -> str:
+    """Every statement in the paper's order with all its claims, as Markdown."""
+    parts = ["# Next-Token Prediction and Regret Minimization, checked", summary(outcomes)]
+    for section, members in groupby(outcomes, key=lambda outcome: outcome.statement.section):
+        parts.append(f"## {section}")
+        for outcome in members:
+            stated = outcome.statement
+            parts += [f"### {stated.name}: {outcome.in_words}", stated.says]
+            parts += [f"In the paper's words: `{quote}`" for quote in stated.quotes]
+            lines = {"Instead": stated.corrected, "Sharper": stated.sharper, outcome.in_words: outcome.note}
+            parts += [f"**{label}.** {text}" for label, text in lines.items() if text]
+            parts.append(f"*{stated.how}*")
+            rows = [
+                ("against the paper: " if claim.refuted else "", claim) for claim in outcome.refuted + outcome.claims
+            ]
+            cells = [f"| {which}{claim.what} | {' '.join(claim.numbers)} | {claim.used} |" for which, claim in rows]
+            parts.append("\n".join(["| computed | found, bound | used |", "|---|---|---|", *cells]))
+    return "\n\n".join(parts) + "\n"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.engine import Engine, Said, Setting
+from lowregret.engine import Engine, Inputs, Setting
 
 
 class Told(NamedTuple):
@@ -112,7 +112,7 @@ def played(engine: Engine, probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> t
     N, T = tokens_NxT.shape
     rows, found = engine.start(N), []
     for t in range(T):
-        step = engine.advise(rows, t + 1, Said(probs_NxTxS[:, t]))
+        step = engine.advise(rows, t + 1, Inputs(probs_NxTxS[:, t]))
         rows, _ = engine.observe(rows, t + 1, step, tokens_NxT[:, t])
         found.append(engine.worst_lead(engine.head.open(rows).lead_P))
     alarm_N = engine.head.open(rows).alarm

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import lowregret as lr
-from lowregret.engine import Engine, Said, Setting
+from lowregret.engine import Engine, Inputs, Setting
 
 from .cells import Scene, best_response
 from .entrants.plain import Urn
@@ -93,10 +93,10 @@ class Recovers:
         self.rows = self.engine.start(scene.R)
 
     def advise(self, laws_RxS: np.ndarray) -> np.ndarray:
-        return np.asarray(self.engine.advise(self.rows, 1, Said(laws_RxS)).policy_NxA)
+        return np.asarray(self.engine.advise(self.rows, 1, Inputs(laws_RxS)).policy_NxA)
 
     def observe(self, laws_RxS: np.ndarray, states_R: np.ndarray, played_R: np.ndarray) -> None:
-        step = self.engine.advise(self.rows, 1, Said(laws_RxS))
+        step = self.engine.advise(self.rows, 1, Inputs(laws_RxS))
         policy_RxA = np.where(played_R[:, None], step.policy_NxA, step.model_NxA)
         step = step._replace(in_force_N=played_R, policy_NxA=policy_RxA)
         self.rows, _ = self.engine.observe(self.rows, 1, step, states_R)

@@ -9,9 +9,9 @@ To add a statement, write a function in the file of its section, say what the pa
         quotes=["has regret at most $1/T$"],
         corrected="It is at most 2/T.",
     )
-    def lemma_9_9() -> Finding:
-        "All sequences of 12 bits."  # how it is checked, for the page
-        return Finding([at_most("the largest regret", worst, 2 / 12)], refuted=[at_most("...", worst, 1 / 12)])
+    def lemma_9_9() -> list[Claim]:
+        "All sequences of 12 bits."  # how it is checked, for the report
+        return [at_most("the largest regret", worst, 2 / 12), against(at_most("...", worst, 1 / 12))]
 
 A file is found by itself; its first docstring line is the heading of its section.
 """
@@ -19,15 +19,15 @@ A file is found by itself; its first docstring line is the heading of its sectio
 import pkgutil
 from importlib import import_module
 
-from .claims import AMENDS, REFUTES, VERDICTS, Claim, Finding, Statement, at_least, at_most, equals, statement
+from .claims import AMENDS, REFUTES, VERDICTS, Claim, Statement, against, at_least, at_most, equals, statement
 
 __all__ = [
     "AMENDS",
     "REFUTES",
     "VERDICTS",
     "Claim",
-    "Finding",
     "Statement",
+    "against",
     "all_statements",
     "at_least",
     "at_most",
@@ -43,9 +43,9 @@ def all_statements() -> list[Statement]:
     ['Lemma 2.1', 'Lemma 2.2', 'Lemma 2.3', 'Lemma 2.3, the log T']
     """
     files = [module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith(("section", "append"))]
-    modules = [import_module(f"{__name__}.{file}") for file in sorted(files, key=lambda f: (f.startswith("append"), f))]
     found: dict[str, Statement] = {}
-    for module in modules:
+    for file in sorted(files, key=lambda file: (file.startswith("append"), file)):
+        module = import_module(f"{__name__}.{file}")
         for value in vars(module).values():
             made = getattr(value, "statement", None)
             if not isinstance(made, Statement) or made.check.__module__ != module.__name__:

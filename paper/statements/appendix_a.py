@@ -1,7 +1,6 @@
 """Appendix A: omitted proofs."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,11 +9,8 @@ from lowregret.evaluate.adversaries import worst_case_by_counts
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem
 
-from .claims import Finding, at_least, at_most, statement
+from .claims import Claim, against, at_least, at_most, statement
 from .exhaustive import some_problem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @statement(
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
     sharper="At most eta w_A with w_A = W((A-1)/e), Lambert's function: .278, .463, .604 for 2, 3, 4 actions where "
     "ln A is .693, 1.099, 1.386. It is attained.",
 )
-def lemma_a_1() -> Finding:
+def lemma_a_1() -> list[Claim]:
     """One action ahead of A - 1 equals, by every lead; 400 random games, 50 beliefs each, at random temperatures."""
     eta, leads = 0.05, np.linspace(0, 1, 20_001)
     loss = {A: given_up(_one_ahead(A), np.stack([1 - leads, leads], axis=-1), eta) / eta for A in (2, 3, 4, 8)}
@@ -35,23 +31,12 @@ def lemma_a_1() -> Finding:
             given_up(problem, beliefs, temperature).max() / (temperature * certificates.quantal_loss(problem.n_actions))
         )
 
-    def picture(ax: "Axes") -> None:
-        shown = leads <= 8 * eta
-        for A, lost in loss.items():
-            (line,) = ax.plot(leads[shown] / eta, lost[shown], label=f"{A} actions")
-            ax.axhline(certificates.quantal_loss(A), color=line.get_color(), linewidth=0.8, alpha=0.6)
-        ax.set(xlabel="lead of the best action / eta", ylabel="utility given up / eta", ylim=(0, None))
-
-    return Finding(
-        [
-            *(at_most(f"most given up / eta, {A} actions", loss[A].max(), certificates.quantal_loss(A)) for A in loss),
-            at_least("the same / w_A: least", min(loss[A].max() / certificates.quantal_loss(A) for A in loss), 1, 1e-6),
-            at_most("given up / (eta w_A), 400 random games: most", max(used), 1),
-            at_most("most given up / eta, 2 actions, as printed", loss[2].max(), math.log(2)),
-        ],
-        picture=picture,
-        caption="Thin lines: w_A, which the curves touch.",
-    )
+    return [
+        *(at_most(f"most given up / eta, {A} actions", loss[A].max(), certificates.quantal_loss(A)) for A in loss),
+        at_least("the same / w_A: least", min(loss[A].max() / certificates.quantal_loss(A) for A in loss), 1, 1e-6),
+        at_most("given up / (eta w_A), 400 random games: most", max(used), 1),
+        at_most("most given up / eta, 2 actions, as printed", loss[2].max(), math.log(2)),
+    ]
 
 
 def _one_ahead(n_actions: int) -> DecisionProblem:
@@ -80,7 +65,7 @@ def given_up(problem: DecisionProblem, beliefs: np.ndarray, temperature: float) 
     corrected="The prior's head start C(a) = sum_s U(a, s) adds terms: F_T = (1/T) [ eta (T+S-1) ln A + (J^2/(8 eta)) "
     "sum_i 1/(S+i) + eta S ln mean_a exp(C(a)/(eta S)) - min C ]. The lemma stands.",
 )
-def the_proof_of_lemma_2_3() -> Finding:
+def the_proof_of_lemma_2_3() -> list[Claim]:
     """Five states, two actions, one of which is better in all states but one: the exact worst case over all sequences
     of 16, by dynamic programming over counts."""
     T, S = 16, 5
@@ -89,7 +74,7 @@ def the_proof_of_lemma_2_3() -> Finding:
     worst = worst_case_by_counts(PolyaUrn(S), problem, T, T**-0.5)
     rate = math.sqrt(T) / (S + np.arange(T))
     assert worst is not None
-    return Finding(
-        [at_most("worst regret, T = 16", worst, certificates.lemma_2_3(problem, T, T**-0.5))],
-        refuted=[at_most("worst regret, T = 16", worst, (math.log(2) / rate[-1] + rate.sum() / 2) / T)],
-    )
+    return [
+        at_most("worst regret, T = 16", worst, certificates.lemma_2_3(problem, T, T**-0.5)),
+        against(at_most("worst regret, T = 16", worst, (math.log(2) / rate[-1] + rate.sum() / 2) / T)),
+    ]

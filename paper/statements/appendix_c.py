@@ -1,7 +1,6 @@
 """Appendix C: unknown decision problem, scoring rules."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +15,8 @@ from lowregret.rules import VRegret
 from lowregret.rules.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from lowregret.rules.tips import tips_of, v_regret
 
-from .claims import Finding, at_least, at_most, equals, statement
+from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def laws(p: np.ndarray) -> np.ndarray:
@@ -51,7 +47,7 @@ def two_state_problems(n: int, seed: int) -> list[DecisionProblem]:
     "A scoring rule is proper if, whatever the truth q, no forecast costs less in expectation than q; strictly, if "
     "every other costs more.",
 )
-def definition_c_1() -> Finding:
+def definition_c_1() -> list[Claim]:
     """The Brier, spherical, logarithmic and V-shaped losses and what best responses lose in 60 random games: all
     pairs of a truth and a forecast from a grid of 401. The absolute error, which is not proper, shows it."""
     q = np.linspace(0, 1, 401)
@@ -64,13 +60,11 @@ def definition_c_1() -> Finding:
     rules = [brier(), spherical(), log_loss(0.02), v_shaped(0.35), *map(scoring_rule_of, two_state_problems(60, 0))]
     absolute = laws(q) @ np.abs(q - np.array([[0.0], [1.0]]))
     apart = np.abs(saved(brier()) + (q[:, None] - q) ** 2).max()
-    return Finding(
-        [
-            equals("what a forecast saves on the truth, 64 rules: most", max(saved(r).max() for r in rules), 0, 1e-12),
-            equals("Brier, strictly: extra cost of p, against (p - q)^2: largest distance", apart, 0, 1e-12),
-            at_least("absolute error: most saved", (absolute.diagonal()[:, None] - absolute).max(), 1 / 8),
-        ]
-    )
+    return [
+        equals("what a forecast saves on the truth, 64 rules: most", max(saved(r).max() for r in rules), 0, 1e-12),
+        equals("Brier, strictly: extra cost of p, against (p - q)^2: largest distance", apart, 0, 1e-12),
+        at_least("absolute error: most saved", (absolute.diagonal()[:, None] - absolute).max(), 1 / 8),
+    ]
 
 
 @statement(
@@ -87,7 +81,7 @@ def definition_c_1() -> Finding:
     "with finitely many actions it is. The Brier score's, p (1 - p), is missed by 1/(4 n^2) at least with n actions, "
     "by 1/(4 (n-1)^2) if they are spaced equally from 0 to 1; with the best n the regrets differ by up to 1/n.",
 )
-def lemma_c_2() -> Finding:
+def lemma_c_2() -> list[Claim]:
     """Ninety random games, all sequences of 6, forecasts on tips among them. The converse: problem_of, which finds the
     best actions; constant forecasts for the regrets. Forty games come back from their own rules."""
     rng, tokens, apart, missed = np.random.default_rng(0), all_sequences(2, 6), [], []
@@ -107,28 +101,14 @@ def lemma_c_2() -> Finding:
         regret = worth.max(axis=1)[:, None] - worth[:, problem.best_response(laws(p))]
         differ[n] = float(np.abs(regret - (p - p[:, None]) ** 2).max())
 
-    def picture(ax: "Axes") -> None:
-        ax.loglog(n_actions, list(differ.values()), "o-", label="regrets differ by")
-        ax.loglog(n_actions, list(even.values()), "o--", label="Bayes risk missed by, equally spaced")
-        ax.loglog(n_actions, [a.error for a in found.values()], "o-.", label="Bayes risk missed by, best placed")
-        ax.set_xticks(n_actions, [str(n) for n in n_actions])
-        ax.set(xlabel="actions n", ylabel="error", ylim=(1e-5, 1))
-        ax.legend(loc="lower left")
-
-    return Finding(
-        [
-            equals("regret of the rule, against best responses: largest distance", max(apart), 0, 1e-12),
-            equals("a game's own rule missed by 9 actions: most", max(missed), 0, 1e-12),
-            *(equals(f"Brier missed by {n} actions, times 4 n^2", found[n].error * 4 * n**2, 1, 1e-6) for n in (2, 33)),
-            equals("33 equally spaced, times 4 (n-1)^2", even[33] * 4 * 32**2, 1, 1e-6),
-            equals(
-                "regrets, Brier's against the best 33 actions', times n: largest distance", differ[33] * 33, 1, 1e-6
-            ),
-        ],
-        refuted=[equals("regrets, Brier's against the best 33 actions': largest distance", differ[33], 0, 1e-12)],
-        picture=picture,
-        caption="The Brier score as a game with n actions, each a constant forecast.",
-    )
+    return [
+        equals("regret of the rule, against best responses: largest distance", max(apart), 0, 1e-12),
+        equals("a game's own rule missed by 9 actions: most", max(missed), 0, 1e-12),
+        *(equals(f"Brier missed by {n} actions, times 4 n^2", found[n].error * 4 * n**2, 1, 1e-6) for n in (2, 33)),
+        equals("33 equally spaced, times 4 (n-1)^2", even[33] * 4 * 32**2, 1, 1e-6),
+        equals("regrets, Brier's against the best 33 actions', times n: largest distance", differ[33] * 33, 1, 1e-6),
+        against(equals("regrets, Brier's against the best 33 actions': largest distance", differ[33], 0, 1e-12)),
+    ]
 
 
 @statement(
@@ -138,7 +118,7 @@ def lemma_c_2() -> Finding:
     sharper="The loss is sign(v - p) (y - v). With n_1 ones in t steps, V-regret is (1/t) times the sum of these "
     "plus |n_1 - t v|: a running sum.",
 )
-def definition_c_3() -> Finding:
+def definition_c_3() -> list[Claim]:
     """The two forms of the loss, 41 forecasts and nine tips; the closed form against the best of 400 constant
     forecasts, on and beside the tip among them: random sequences of 1 to 30 steps with forecasts on tips."""
     rng, p, apart, brute = np.random.default_rng(0), np.linspace(0, 1, 41), [], []
@@ -154,12 +134,10 @@ def definition_c_3() -> Finding:
         for v, found in zip(tips, v_regret(p, y, tips), strict=True):
             best = (np.sign(v - constants)[:, None] * (y - v)).mean(axis=1).min()
             brute.append(abs((np.sign(v - p) * (y - v)).mean() - best - found))
-    return Finding(
-        [
-            equals("V-regret in closed form, against the definition: largest distance", max(brute), 0, 1e-12),
-            equals("sign(v - p) (y - v), against the loss as printed: largest distance", max(apart), 0, 1e-12),
-        ]
-    )
+    return [
+        equals("V-regret in closed form, against the definition: largest distance", max(brute), 0, 1e-12),
+        equals("sign(v - p) (y - v), against the loss as printed: largest distance", max(apart), 0, 1e-12),
+    ]
 
 
 # Appendix C: unknown decision problem, false alarms.
@@ -177,7 +155,7 @@ TESTS = ("exact", "threshold")
     "tip and side, the evidence is a martingale from 1: it ever reaches 1/delta with chance at most delta; before that "
     "V-regret is at most 1.5 sqrt(ln(2 N K/delta) / t), with K betting rates.",
 )
-def lemma_c_8() -> Finding:
+def lemma_c_8() -> list[Claim]:
     """Six random models, all sequences of 12, three deltas: the chance of an alarm by bets and by threshold, the mean
     of the evidence. Two models of 256 steps, 1000 sequences each: the upper end of a 95% interval. V-regret before the
     alarm, 200 sequences of 200 steps, many of them not from the forecasts."""
@@ -204,17 +182,15 @@ def lemma_c_8() -> Finding:
     p = 0.5 + rng.uniform(-0.1, 0.1, (200, 200))
     y = (rng.random((200, 200)) < np.clip(p + rng.normal(0, 0.3, (200, 1)), 0, 1)).astype(int)
     before = {test: v_regret_before(VRegret(200, 0.1, np.arange(21) / 20, test), p, y) for test in TESTS}
-    return Finding(
-        [
-            at_most("chance of an alarm / delta, by bets, all sequences: largest", max(used["exact"]), 1),
-            at_most("chance of an alarm / delta, by threshold, all sequences: largest", max(used["threshold"]), 1),
-            equals("mean of the evidence, against 1: largest distance", max(off), 0, 1e-9),
-            at_most("chance at T = 256, delta = .1, by bets, sampled: upper end", seen["exact"], 0.1),
-            at_most("chance at T = 256, delta = .1, by threshold, sampled: upper end", seen["threshold"], 0.1),
-            at_most("V-regret before the alarm / 1.5 sqrt(ln(2 N K/delta) / t): largest", before["exact"], 1),
-            at_most("V-regret before the alarm / threshold: largest", before["threshold"], 1),
-        ]
-    )
+    return [
+        at_most("chance of an alarm / delta, by bets, all sequences: largest", max(used["exact"]), 1),
+        at_most("chance of an alarm / delta, by threshold, all sequences: largest", max(used["threshold"]), 1),
+        equals("mean of the evidence, against 1: largest distance", max(off), 0, 1e-9),
+        at_most("chance at T = 256, delta = .1, by bets, sampled: upper end", seen["exact"], 0.1),
+        at_most("chance at T = 256, delta = .1, by threshold, sampled: upper end", seen["threshold"], 0.1),
+        at_most("V-regret before the alarm / 1.5 sqrt(ln(2 N K/delta) / t): largest", before["exact"], 1),
+        at_most("V-regret before the alarm / threshold: largest", before["threshold"], 1),
+    ]
 
 
 def alarm_times(test: VRegret, probs_NxTx2: np.ndarray, tokens_NxT: np.ndarray) -> np.ndarray:

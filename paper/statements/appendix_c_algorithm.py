@@ -1,7 +1,6 @@
 """Appendix C: unknown decision problem, Algorithm 3."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,7 +8,6 @@ from lowregret import certificates
 from lowregret.certificates import AnyProblemCertificate, smooth_cover_error
 from lowregret.evaluate.adversaries import all_sequences, beam
 from lowregret.evaluate.distances import exact_sequence_tv
-from lowregret.evaluate.plots import COLOURS
 from lowregret.evaluate.regret import external_regret
 from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import Respond
@@ -20,7 +18,7 @@ from lowregret.rules import VRegret
 from lowregret.rules.tips import blind_spot
 
 from .appendix_c import alarm_times, laws
-from .claims import Finding, at_least, at_most, equals, statement
+from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import some_model
 
 # Appendix C: the constants of Theorem C.4.
@@ -33,7 +31,7 @@ from .exhaustive import some_model
     "s^3/6; with bets, b t = min_k lambda_k t/2 + ln(2 N K/delta)/lambda_k.",
     verdict="beyond",
 )
-def the_constants_of_theorem_c_4() -> Finding:
+def the_constants_of_theorem_c_4() -> list[Claim]:
     """Each term beside its formula written out, in two games, at two temperatures, for both tests. R/2 is needed: a
     forecast that is wrong for t steps has V-regret 2 t at the tip between, and in guessing bits regret t."""
     off, near = [], []
@@ -71,22 +69,17 @@ def the_constants_of_theorem_c_4() -> Finding:
         weight[alarm_times(VRegret(9, 0.5, np.arange(5) / 4, test), probs, tokens) <= 9].sum() / 0.5
         for test in ("threshold", "exact")
     ]
-    return Finding(
-        [
-            equals("terms against their formulas, relative: largest distance", max(off), 0, 1e-12),
-            equals("what the tips miss against its formula: largest", max(near), 1, 1e-9),
-            equals("the same: least", min(near), 1, 1e-9),
-            at_most("chance of a switch / delta, all sequences: largest", max(false), 1),
-            at_least("guessing wrongly 12 times: regret, against (R/2) V-regret at the tip 1/2", lost, v_half, 1e-9),
-            equals(
-                "what a grid can miss, R = 2, epsilon = .02, eta = .1", smooth_cover_error(2.0, 0.02, 0.1), 0.0576, 2e-4
-            ),
-        ]
-    )
+    return [
+        equals("terms against their formulas, relative: largest distance", max(off), 0, 1e-12),
+        equals("what the tips miss against its formula: largest", max(near), 1, 1e-9),
+        equals("the same: least", min(near), 1, 1e-9),
+        at_most("chance of a switch / delta, all sequences: largest", max(false), 1),
+        at_least("guessing wrongly 12 times: regret, against (R/2) V-regret at the tip 1/2", lost, v_half, 1e-9),
+        equals(
+            "what a grid can miss, R = 2, epsilon = .02, eta = .1", smooth_cover_error(2.0, 0.02, 0.1), 0.0576, 2e-4
+        ),
+    ]
 
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TESTS = ("exact", "threshold")
 # By bets: the largest mean regret of quantal responses over tips, and the median switch.
@@ -101,7 +94,7 @@ KNOWN = {"a": (0.016, 38), "c": (0.010, 551), "d": (0.011, 36), "sin10": (0.0128
     sharper="With the constant: sqrt(2 ln(pi^2 N t^2/(3 delta)) / t). By bets instead of a threshold (Lemma C.8) it "
     "switches sooner.",
 )
-def algorithm_3() -> Finding:
+def algorithm_3() -> list[Claim]:
     """Forty sequences of 50 forecasts, some of them on tips: the pseudo-code line by line, every regret as a minimum
     over constant forecasts, and the bets of every tip, side and rate, against Robust with VRegret."""
     rng, T = np.random.default_rng(0), 50
@@ -118,14 +111,12 @@ def algorithm_3() -> Finding:
             robust, literal = robustify(Scheduled(laws(p)), None, test=rule), as_printed(rule, p, tokens)
             apart[test].append(np.abs(robust.predict_sequence(tokens)[:, 1] - literal).max())
             switched[test].append(bool((literal != p).any()))
-    return Finding(
-        [
-            equals("forecasts, against the pseudo-code: largest distance", max(apart["threshold"]), 0, 1e-12),
-            equals("the same, by bets", max(apart["exact"]), 0, 1e-12),
-            at_least("share that switches, threshold", float(np.mean(switched["threshold"])), 0.1),
-            at_least("share that switches, bets", float(np.mean(switched["exact"])), 0.1),
-        ]
-    )
+    return [
+        equals("forecasts, against the pseudo-code: largest distance", max(apart["threshold"]), 0, 1e-12),
+        equals("the same, by bets", max(apart["exact"]), 0, 1e-12),
+        at_least("share that switches, threshold", float(np.mean(switched["threshold"])), 0.1),
+        at_least("share that switches, bets", float(np.mean(switched["exact"])), 0.1),
+    ]
 
 
 def as_printed(rule: VRegret, p_T: np.ndarray, tokens_T: np.ndarray) -> np.ndarray:
@@ -163,7 +154,7 @@ def as_printed(rule: VRegret, p_T: np.ndarray, tokens_T: np.ndarray) -> np.ndarr
     "With constants: Regret <= F_T + (R/2) b(T) + epsilon kappa R^2/(4 eta) + eta ln A + J/T, in every game with two "
     "states and at every temperature eta, with R as in Lemma C.5 and b as in C.8; TV <= delta.",
 )
-def theorem_c_4() -> Finding:
+def theorem_c_4() -> list[Claim]:
     """Four models, all sequences of 13 bits, thresholds and bets: five random games at random temperatures each, for
     one and the same forecast, at every step; the distance itself. A beam of 48 over 200 steps."""
     rng, T, used, near = np.random.default_rng(0), 13, [], []
@@ -186,15 +177,13 @@ def theorem_c_4() -> Finding:
         found, given = beam(safe.respond(problem), problem, 200, width=48), certificate_of(rule).for_problem(problem)
         hunted.append((found.regret, sum(given.sharpen().terms.values())))
     printed = math.log(2e6) / 1e3 + math.sqrt(2 * math.log(1e6))
-    return Finding(
-        [
-            at_most("regret / bound, 40 random games, all sequences, every step: largest", max(used), 1),
-            at_most("TV / delta, all sequences: largest", max(near), 1),
-            at_most("regret found, guessing bits, T = 200", *hunted[0]),
-            at_most("regret found, protecting at cost 1 against a loss of 4, T = 200", *hunted[1]),
-            at_least("the printed bound with constants 1, T = 10^6, alpha = 1: above the trivial 2", printed, 2),
-        ]
-    )
+    return [
+        at_most("regret / bound, 40 random games, all sequences, every step: largest", max(used), 1),
+        at_most("TV / delta, all sequences: largest", max(near), 1),
+        at_most("regret found, guessing bits, T = 200", *hunted[0]),
+        at_most("regret found, protecting at cost 1 against a loss of 4, T = 200", *hunted[1]),
+        at_least("the printed bound with constants 1, T = 10^6, alpha = 1: above the trivial 2", printed, 2),
+    ]
 
 
 def certificate_of(test: VRegret) -> AnyProblemCertificate:
@@ -219,7 +208,7 @@ def bound_in(test: VRegret, problem: DecisionProblem) -> float:
     "and regrets less, with the same TV bound.",
     verdict="beyond",
 )
-def four_sources() -> Finding:
+def four_sources() -> list[Claim]:
     """The model of source b, T = 1024, delta = 2/T, 200 sequences a source. Regret is that of quantal responses, its
     mean over sequences largest over the V-shaped losses of 31 tips, utilities (y - v)/2 and -(y - v)/2."""
     T, n, sources = 1024, 200, paper_sources(1024)
@@ -228,7 +217,7 @@ def four_sources() -> Finding:
         sources["b"],
         [DecisionProblem(np.array([[v, v - 1], [-v, 1 - v]]) / 2) for v in np.arange(1, 32) / 32],
     )
-    found, off, alone = {}, [], {}
+    found, off = {}, []
     for name, (regret, switch) in KNOWN.items():
         tokens, found[name] = sample(sources[name], T, n, seed=7), list[float]()
         own, urn = model.predict_sequence(tokens), PolyaUrn(2).predict_sequence(tokens)
@@ -241,40 +230,17 @@ def four_sources() -> Finding:
         # The known figures have errors of their own, taken to be as large as these, and were rounded.
         off.append((abs(worst.mean() - regret) - 5e-4) / (math.sqrt(2 / n) * worst.std(ddof=1)))
         off.append((max((times < switch).mean(), (times > switch).mean()) - 1 / 2) / math.sqrt(1 / (2 * n)))
-        alone[name] = max(external_regret(g, Respond(model, g, T**-0.5), tokens)[:, -1].mean() for g in games)
     bound = max(bound_in(tests[1], g) for g in games)
 
-    def picture(ax: "Axes") -> None:
-        at = np.arange(len(found))
-        for i, (label, values) in enumerate(
-            {
-                "the model alone": list(alone.values()),
-                "threshold": [row[0] for row in found.values()],
-                "bets": [row[2] for row in found.values()],
-            }.items()
-        ):
-            ax.bar(at + 0.27 * (i - 1), values, 0.25, color=COLOURS[i], label=label)
-        ax.set_xticks(at, [f"{name}\n{row[1]:.0f}, {row[3]:.0f}" for name, row in found.items()])
-        ax.set(ylabel="largest regret", xlabel="source; median switch by threshold, by bets", ylim=(0, 0.15))
-        ax.legend(ncols=3, loc="upper center", columnspacing=1.2, handlelength=1.5)
-
-    return Finding(
-        [
-            at_most("median switch, bets / threshold: largest", max(row[3] / row[1] for row in found.values()), 1),
-            at_most("largest regret, bets / threshold: largest", max(row[2] / row[0] for row in found.values()), 1),
-            at_most("largest regret, bets, against the bound", max(row[2] for row in found.values()), bound),
-            at_most("bets: largest deviation from known figures, in standard errors", max(off), 4),
-        ],
-        picture=picture,
-        caption="The model of source b on four others: the largest regret of quantal responses over tips.",
-    )
+    return [
+        at_most("median switch, bets / threshold: largest", max(row[3] / row[1] for row in found.values()), 1),
+        at_most("largest regret, bets / threshold: largest", max(row[2] / row[0] for row in found.values()), 1),
+        at_most("largest regret, bets, against the bound", max(row[2] for row in found.values()), bound),
+        at_most("bets: largest deviation from known figures, in standard errors", max(off), 4),
+    ]
 
 
 # Appendix C: the two stages in the proof of Theorem C.4.
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @statement(
@@ -285,7 +251,7 @@ if TYPE_CHECKING:
     corrected="It rests on Lemma C.7, and fails for best responses: what lies between two tips is not seen. Quantal "
     "responses cannot fall so far between two tips, and for them the theorem stands, with the constants above.",
 )
-def stage_1() -> Finding:
+def stage_1() -> list[Claim]:
     """Forecasts that alternate around a tip between two of the grid, T = 4096, delta = 1/T^2: no switch ever comes."""
     T = 4096
     p, y, tip = blind_spot(np.arange(T + 1) / T, T)
@@ -296,13 +262,11 @@ def stage_1() -> Finding:
     )
     allowed = 2 * float(rule.threshold(float(T))) / T + 4 / T
     switch = float(alarm_times(rule, laws(p)[None], y[None])[0])
-    return Finding(
-        [
-            at_most("quantal responses to the alternating forecasts, T = 4096", warm, bound_in(rule, bends)),
-            equals("step of the switch, where T + 1 is never", switch, T + 1, 0),
-        ],
-        refuted=[at_most("best responses to the alternating forecasts, T = 4096", best, allowed)],
-    )
+    return [
+        at_most("quantal responses to the alternating forecasts, T = 4096", warm, bound_in(rule, bends)),
+        equals("step of the switch, where T + 1 is never", switch, T + 1, 0),
+        against(at_most("best responses to the alternating forecasts, T = 4096", best, allowed)),
+    ]
 
 
 @statement(
@@ -318,7 +282,7 @@ def stage_1() -> Finding:
     "whole is at most F_T, and at any step s at least -[(s-1) eta ln A + max C - mean C]/s. The proof of Theorem 3.1 "
     "(A.4) goes by the whole, and needs no more; so can this one, and the theorem stands.",
 )
-def stage_2() -> Finding:
+def stage_2() -> list[Claim]:
     """Half zeros, then half ones: a model that says 1 with chance .01 leads Algorithm 3 (threshold, epsilon = 1/T,
     delta = 1/T^2) to switch soon after the middle, and the urn goes on to expect zeros. Regret from the switch on, in
     steps of the whole. The repair: forty random games with two states, all sequences of 10, at every step."""
@@ -337,27 +301,9 @@ def stage_2() -> Finding:
         C = problem.utility.sum(axis=1)
         used.append((-regret * steps / ((steps - 1) * 0.2 * math.log(3) + C.max() - C.mean())).max())
 
-    def picture(ax: "Axes") -> None:
-        t, since = np.arange(1, T + 1), np.arange(1, T - switch + 1)
-        ax.plot(t, external_regret(matching(), policy, tokens) * t / T, label="from step 1")
-        ax.plot(
-            t[switch:],
-            external_regret(matching(), policy[switch:], tokens[switch:]) * since / T,
-            label="from the switch on",
-        )
-        ax.set(xlabel="steps", ylabel="regret so far / T")
-
-    return Finding(
-        [
-            at_most("regret of the whole, T = 4096", whole[4096], certificates.lemma_2_3(matching(), 4096, 1 / 64)),
-            at_most("regret below zero / what the lower bound allows, 40 random games: most", max(used), 1),
-            at_least(
-                "regret from the switch on / T, T = 4096, against T = 1024: it does not fall", rest[4096], rest[1024]
-            ),
-        ],
-        refuted=[
-            at_most("regret from the switch on / T, T = 4096, constant 1", rest[4096], math.log(2 * 4096) / 64),
-        ],
-        picture=picture,
-        caption="The urn on 2048 zeros, then 2048 ones.",
-    )
+    return [
+        at_most("regret of the whole, T = 4096", whole[4096], certificates.lemma_2_3(matching(), 4096, 1 / 64)),
+        at_most("regret below zero / what the lower bound allows, 40 random games: most", max(used), 1),
+        at_least("regret from the switch on / T, T = 4096, against T = 1024: it does not fall", rest[4096], rest[1024]),
+        against(at_most("regret from the switch on / T, T = 4096, constant 1", rest[4096], math.log(2 * 4096) / 64)),
+    ]

@@ -1,7 +1,6 @@
 """Appendix C: unknown decision problem, V-shaped losses."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +10,7 @@ from lowregret.problems import DecisionProblem
 from lowregret.rules.tips import blind_spot, tips_of, v_regret, worst_tip
 
 from .appendix_c import laws, two_state_problems
-from .claims import Finding, at_most, equals, statement
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .claims import Claim, against, at_most, equals, statement
 
 
 @statement(
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
     "half the change of slope, together at most R/2, with R the range over actions of U(a, 1) - U(a, 0). The affine "
     "part does not depend on p, and best-response regret is the same mixture of V-regrets.",
 )
-def lemma_c_5() -> Finding:
+def lemma_c_5() -> list[Claim]:
     """Three hundred random games: the sum of V-shaped losses against the loss, on random forecasts and between tips;
     regret on random sequences. The Brier score: all tips with equal weight, by quadrature."""
     rng, apart, used, total, mixed, affine = np.random.default_rng(0), [], [], [], [], []
@@ -44,16 +40,14 @@ def lemma_c_5() -> Finding:
     v, p = (np.arange(4000) + 0.5) / 4000, np.linspace(0, 1, 41)
     brier = [np.sign(v - p[:, None]) * (y - v) for y in (0, 1)]
     quadrature = max(np.abs(brier[y].mean(axis=1) + 1 / 2 - (y - p) ** 2).max() for y in (0, 1))
-    return Finding(
-        [
-            equals("sum of V-shaped losses, against the loss: largest distance", max(apart), 0, 1e-12),
-            at_most("sum of weights / (R/2): largest", max(used), 1),
-            at_most("sum of weights, as printed: largest", max(total), 2),
-            at_most("affine part: largest", max(affine), 1),
-            equals("regret, against the mixture of V-regrets: largest distance", max(mixed), 0, 1e-12),
-            equals("Brier score, against all tips alike, less 1/2: largest distance", quadrature, 0, 1e-6),
-        ]
-    )
+    return [
+        equals("sum of V-shaped losses, against the loss: largest distance", max(apart), 0, 1e-12),
+        at_most("sum of weights / (R/2): largest", max(used), 1),
+        at_most("sum of weights, as printed: largest", max(total), 2),
+        at_most("affine part: largest", max(affine), 1),
+        equals("regret, against the mixture of V-regrets: largest distance", max(mixed), 0, 1e-12),
+        equals("Brier score, against all tips alike, less 1/2: largest distance", quadrature, 0, 1e-6),
+    ]
 
 
 @statement(
@@ -70,7 +64,7 @@ def lemma_c_5() -> Finding:
     "change at p is at most epsilon W/2 + 2 w(the bin of p), W the sum of weights. What a quantal response loses, less "
     "its entropy, has no jumps: its change is at most epsilon (R/4 + R^2/(4 eta)), R as in Lemma C.5.",
 )
-def lemma_c_6() -> Finding:
+def lemma_c_6() -> list[Claim]:
     """The V-shaped loss whose tip lies between two of the grid; and, since its Bayes risk has a kink, tips spread
     evenly over a tenth of a cell there, whose Bayes risk is differentiable. Two hundred sums of 1 to 6 V-shaped losses
     at random, forecasts beside all tips; sixty random games with quantal responses, 2001 forecasts, weights of bins in
@@ -88,16 +82,12 @@ def lemma_c_6() -> Finding:
         n, eta = int(rng.integers(2, 60)), float(rng.choice([0.03, 0.2, 1.0]))
         bound = (problem.contrast / 4 + problem.contrast**2 / (4 * eta)) / n
         smooth.append(moved_smooth(problem, eta, n) / bound if bound else 0)
-    return Finding(
-        [
-            at_most("change / (epsilon W/2 + 2 w(bin)), 200 sums: largest", max(used), 1),
-            at_most("quantal responses: change / (epsilon (R/4 + R^2/(4 eta))), 60 games", max(smooth), 1),
-        ],
-        refuted=[
-            at_most("V-shaped loss, epsilon = 1/1000: change", jump, 2 / 1000),
-            at_most("the same with a differentiable Bayes risk", even, 2 / 1000),
-        ],
-    )
+    return [
+        at_most("change / (epsilon W/2 + 2 w(bin)), 200 sums: largest", max(used), 1),
+        at_most("quantal responses: change / (epsilon (R/4 + R^2/(4 eta))), 60 games", max(smooth), 1),
+        against(at_most("V-shaped loss, epsilon = 1/1000: change", jump, 2 / 1000)),
+        against(at_most("the same with a differentiable Bayes risk", even, 2 / 1000)),
+    ]
 
 
 def moved(tips: np.ndarray, weights: np.ndarray, n: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +147,7 @@ def soft_maximum(problem: DecisionProblem, eta: float, p: np.ndarray) -> tuple[n
     "stays however fine the grid. Quantal responses: at most (R/2) b + epsilon kappa R^2/(4 eta) + eta ln A, with "
     "kappa = .276 + .586 epsilon + O(epsilon^2).",
 )
-def lemma_c_7() -> Finding:
+def lemma_c_7() -> list[Claim]:
     """Forecasts that alternate around a tip between two of the grid, wrong each time; and around tips spread evenly
     over a tenth of a cell, whose Bayes risk is differentiable. Four hundred hostile sequences for games that bend where
     it hurts and random ones, at temperatures from .001 to 3. The worst known: ones at the left end of the cell around
@@ -192,32 +182,15 @@ def lemma_c_7() -> Finding:
     best = external_regret(problem, problem.best_response(laws(p)), tokens)[-1]
     cover = {eta: smooth_cover_error(problem.contrast, 0.01, eta) for eta in (0.05, 0.0)}
 
-    def picture(ax: "Axes") -> None:
-        spacing = np.geomspace(1e-3, 0.2, 60)
-        at_tip = [v_regret(spot.p, spot.tokens, [spot.tip])[0] for spot in spots.values()]
-        ax.loglog([1 / n for n in spots], at_tip, "o-", label="best response, V-regret between tips")
-        ax.loglog(spacing, 4 * spacing, label="printed: 4 epsilon")
-        smooth = [smooth_cover_error(2, float(at), 1 / 32) for at in spacing]
-        ax.loglog(spacing, smooth, label="quantal response, bound on what is missed")
-        ax.set(xlabel="spacing of the tips", ylabel="regret not seen on the grid", ylim=(2e-3, 12))
-        ax.legend(loc="upper left")
-
-    return Finding(
-        [
-            at_most("quantal responses: regret / bound, 400 hostile sequences: largest", max(warm), 1),
-            at_most("best responses: regret / bound, the same: largest", max(cold), 1),
-            at_most("V-regret at any tip / (b + (1+epsilon)^2/2), the same: largest", max(everywhere), 1),
-            at_most("missed in a cell around 1/2, epsilon = .01, quantal (eta = .05)", score, cover[0.05]),
-            at_most("missed in the same cell, best response", best, cover[0.0]),
-        ],
-        refuted=[
-            at_most("V-regret at a tip between, epsilon = 1/1000", missed, 2 * seen + 4 / 1000),
-            at_most("the same with a differentiable Bayes risk", even, 2 * seen + 4 / 1000),
-        ],
-        picture=picture,
-        caption="What a grid of tips misses (R = 2): for best responses a half, however fine; for quantal responses "
-        "(eta = 1/32) little, once the tips are closer together than eta.",
-    )
+    return [
+        at_most("quantal responses: regret / bound, 400 hostile sequences: largest", max(warm), 1),
+        at_most("best responses: regret / bound, the same: largest", max(cold), 1),
+        at_most("V-regret at any tip / (b + (1+epsilon)^2/2), the same: largest", max(everywhere), 1),
+        at_most("missed in a cell around 1/2, epsilon = .01, quantal (eta = .05)", score, cover[0.05]),
+        at_most("missed in the same cell, best response", best, cover[0.0]),
+        against(at_most("V-regret at a tip between, epsilon = 1/1000", missed, 2 * seen + 4 / 1000)),
+        against(at_most("the same with a differentiable Bayes risk", even, 2 * seen + 4 / 1000)),
+    ]
 
 
 def hostile(rng: np.random.Generator, edges: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:

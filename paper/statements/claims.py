@@ -3,11 +3,8 @@
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from dataclasses import dataclass, replace
+from typing import Any
 
 ROUNDING = 1e-12  # what floating point may add to a bound that is attained
 # What can be found of a statement, and in words.
@@ -36,6 +33,7 @@ class Claim:
     relation: str  # "<=", ">=" or "="
     bound: float
     within: float  # how far on the wrong side it may lie
+    refuted: bool = False  # it is what a quoted sentence says, and must not hold
 
     @property
     def holds(self) -> bool:
@@ -105,27 +103,9 @@ def equals(what: str, measured: float, expected: float, within: float) -> Claim:
     return Claim(what, float(measured), "=", float(expected), within)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What a check found.
-
-    Parameters
-    ----------
-    claims
-        What holds, corrected where the paper needs it; the first one stands in the table.
-    refuted
-        For a statement that is false as printed, or a proof one of whose steps fails: what the quoted sentences say,
-        one claim a sentence and in their order, on the counterexample that was computed. These must *not* hold.
-    picture
-        Draws on the Axes it is given; colours and dashes from ``plots``.
-    caption
-        What the picture shows.
-    """
-
-    claims: list[Claim]
-    refuted: list[Claim] | None = None
-    picture: "Callable[[Axes], Any] | None" = None
-    caption: str = ""
+def against(claim: Claim) -> Claim:
+    """A claim that must not hold: what a quoted sentence says, on the counterexample that was computed."""
+    return replace(claim, refuted=True)
 
 
 @dataclass(frozen=True)
@@ -134,7 +114,7 @@ class Statement:
 
     name: str
     says: str
-    check: Callable[[], Finding]
+    check: Callable[[], list[Claim]]
     verdict: str = "holds"
     quotes: tuple[str, ...] = ()
     corrected: str = ""
@@ -177,7 +157,7 @@ def statement(
     sharper: str = "",
     needs: str = "",
 ) -> Callable[[Any], Any]:
-    """Make a function without arguments, which returns a ``Finding``, the check of a statement.
+    """Make a function without arguments, which returns claims, the check of a statement.
 
     Parameters
     ----------
@@ -191,7 +171,7 @@ def statement(
         proof fails; "false"; "beyond" for what the paper does not say.
     quotes
         For "vacuous": the paper's own words, as they stand in its source. For "step" and "false": the words that are
-        refuted, one quotation for each claim of ``Finding.refuted``.
+        refuted, one quotation for each claim that is made with ``against``, in their order.
     corrected
         With quotes: what holds instead.
     sharper
@@ -200,7 +180,7 @@ def statement(
         A module that is not always installed: without it the statement is skipped.
     """
 
-    def make(check: Callable[[], Finding]) -> Callable[[], Finding]:
+    def make(check: Callable[[], list[Claim]]) -> Callable[[], list[Claim]]:
         made = Statement(name, says, check, verdict, tuple(quotes), corrected, sharper, needs)
         check.statement = made  # type: ignore[attr-defined]
         return check

@@ -1,7 +1,6 @@
 """Section 2: model and preliminaries."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,18 +13,15 @@ from lowregret.predictors import Markov, PolyaUrn, Scheduled
 from lowregret.problems import DecisionProblem, matching
 from lowregret.robust import algorithm_1
 
-from .claims import Finding, at_least, at_most, equals, statement
+from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 COIN = matching()
 EXACT = 1e-12  # double precision, over a few dozen steps
 
 
 @statement("2.1, models and distributions", "Models and distributions of full support correspond one to one.")
-def models_and_distributions() -> Finding:
+def models_and_distributions() -> list[Claim]:
     """Ten random models over three states, all sequences of 7: dividing the chances of prefixes gives the model."""
     rng, T, tokens = np.random.default_rng(0), 7, all_sequences(3, 7)
     apart, mass = [], []
@@ -37,16 +33,14 @@ def models_and_distributions() -> Finding:
             prefix = chance.sum(axis=tuple(range(t + 1, T)))  # over all that can follow
             law = prefix / prefix.sum(axis=-1, keepdims=True)
             apart.append(np.abs(law - probs[(slice(None),) * t + (0,) * (T - t) + (t,)]).max())
-    return Finding(
-        [
-            equals("law from the chances of prefixes, against the model: largest distance", max(apart), 0, EXACT),
-            equals("chances of all sequences, against 1: largest distance", max(mass), 0, EXACT),
-        ]
-    )
+    return [
+        equals("law from the chances of prefixes, against the model: largest distance", max(apart), 0, EXACT),
+        equals("chances of all sequences, against 1: largest distance", max(mass), 0, EXACT),
+    ]
 
 
 @statement("2.2, Hedge", "Hedge at rate 1/sqrt(T) has regret O(ln A / sqrt(T)) on every sequence.", verdict="constant")
-def hedge() -> Finding:
+def hedge() -> list[Claim]:
     """Guessing bits: the exact worst case over all sequences, by dynamic programming over counts. Fifteen random
     games at random rates: all sequences. The bound is ln A / (rate T) + rate J^2 / 8."""
     rng, used = np.random.default_rng(0), []
@@ -57,12 +51,10 @@ def hedge() -> Finding:
         worst = external_regret(problem, Hedge(problem, T, rate), tokens)[:, -1].max()
         used.append(worst / certificates.hedge(problem, T, rate))
     worst = {T: worst_case_by_counts(Hedge(COIN, T), COIN, T, None) or math.nan for T in (1024, 64)}
-    return Finding(
-        [
-            *(at_most(f"worst regret, T = {T}", worst[T], certificates.hedge(COIN, T, T**-0.5)) for T in worst),
-            at_most("worst regret / bound, 15 random games", max(used), 1),
-        ]
-    )
+    return [
+        *(at_most(f"worst regret, T = {T}", worst[T], certificates.hedge(COIN, T, T**-0.5)) for T in worst),
+        at_most("worst regret / bound, 15 random games", max(used), 1),
+    ]
 
 
 @statement(
@@ -70,7 +62,7 @@ def hedge() -> Finding:
     "The quantal response tends to the best response as eta falls and to the uniform one as eta grows; with two "
     "actions, averages of responses are responses (Section 4).",
 )
-def quantal_response() -> Finding:
+def quantal_response() -> list[Claim]:
     """Fifty random games, twenty beliefs each. With three actions the one belief that an average of two responses
     would need has a negative entry: the restriction to two actions is not for convenience."""
     rng = np.random.default_rng(0)
@@ -90,14 +82,12 @@ def quantal_response() -> Finding:
     average = matching(3).quantal_response(np.eye(3)[:2], 0.25).mean(0)
     needed = 0.25 * np.log(average)
     needed += (1 - needed.sum()) / 3
-    return Finding(
-        [
-            equals("average of responses, two actions, inverted: largest miss", max(missed), 0, 1e-9),
-            at_most("utility given up at eta = 1e-9", max(given_up), 1e-9 * certificates.quantal_loss(4)),
-            equals("distance from uniform at eta = 1e9", max(uneven), 0, 1e-8),
-            at_most("three actions: least entry of the belief an average needs", needed.min(), 0),
-        ]
-    )
+    return [
+        equals("average of responses, two actions, inverted: largest miss", max(missed), 0, 1e-9),
+        at_most("utility given up at eta = 1e-9", max(given_up), 1e-9 * certificates.quantal_loss(4)),
+        equals("distance from uniform at eta = 1e9", max(uneven), 0, 1e-8),
+        at_most("three actions: least entry of the belief an average needs", needed.min(), 0),
+    ]
 
 
 @statement(
@@ -108,7 +98,7 @@ def quantal_response() -> Finding:
     corrected="Against each fixed action at most 0; against the best one in hindsight at most J sqrt(ln A / (2T)), "
     "plus eta w_A for quantal responses. The expectation of a maximum is not the maximum of expectations.",
 )
-def lemma_2_1() -> Finding:
+def lemma_2_1() -> list[Claim]:
     """The counterexample is a fair coin, exactly, from the binomial law; for three strategies by all sequences of 14
     bits. The corrected bounds: ten random games of three actions, with Markov models, all sequences of 7."""
     T, bits, fair = 14, all_sequences(2, 14), Scheduled([[0.5, 0.5]])
@@ -127,26 +117,16 @@ def lemma_2_1() -> Finding:
         warm.append(mean / certificates.lemma_2_1(problem, 7, 0.3))
     regret = expected_regret_of_a_fair_coin(1024)
 
-    def picture(ax: "Axes") -> None:
-        steps = 2 ** np.arange(2, 15)
-        ax.loglog(steps, [certificates.lemma_2_1(COIN, int(t)) for t in steps], label="corrected bound")
-        ax.loglog(steps, [expected_regret_of_a_fair_coin(int(t)) for t in steps], label="a fair coin, exact")
-        ax.set(xlabel="T", ylabel="expected regret")
-
-    return Finding(
-        [
-            at_most("expected regret of a fair coin, T = 1024", regret, certificates.lemma_2_1(COIN, 1024)),
-            at_most("largest expected regret to a fixed action, 10 games", max(to_fixed), 0),
-            at_most("best responses: expected regret / bound, 10 games", max(to_best), 1),
-            at_most("quantal responses: expected regret / bound, 10 games", max(warm), 1),
-            equals("three strategies, all sequences: most", max(means), expected_regret_of_a_fair_coin(T), EXACT),
-            equals("three strategies, all sequences: least", min(means), expected_regret_of_a_fair_coin(T), EXACT),
-            equals("the coin's regret times sqrt(2 pi T), T = 1024", regret * math.sqrt(2 * math.pi * 1024), 1, 0.01),
-        ],
-        refuted=[at_most("expected regret of a fair coin, T = 1024, whatever is played", regret, 0)],
-        picture=picture,
-        caption="The lemma says 0. On a fair coin every strategy has expected regret about 1/sqrt(2 pi T).",
-    )
+    return [
+        at_most("expected regret of a fair coin, T = 1024", regret, certificates.lemma_2_1(COIN, 1024)),
+        at_most("largest expected regret to a fixed action, 10 games", max(to_fixed), 0),
+        at_most("best responses: expected regret / bound, 10 games", max(to_best), 1),
+        at_most("quantal responses: expected regret / bound, 10 games", max(warm), 1),
+        equals("three strategies, all sequences: most", max(means), expected_regret_of_a_fair_coin(T), EXACT),
+        equals("three strategies, all sequences: least", min(means), expected_regret_of_a_fair_coin(T), EXACT),
+        equals("the coin's regret times sqrt(2 pi T), T = 1024", regret * math.sqrt(2 * math.pi * 1024), 1, 0.01),
+        against(at_most("expected regret of a fair coin, T = 1024, whatever is played", regret, 0)),
+    ]
 
 
 def expected_regret_of_a_fair_coin(horizon: int) -> float:
@@ -162,7 +142,7 @@ def expected_regret_of_a_fair_coin(horizon: int) -> float:
 
 
 @statement("Lemma 2.2", "Against best responses to any model some sequence has regret of order 1: at least 1/2.")
-def lemma_2_2() -> Finding:
+def lemma_2_2() -> list[Claim]:
     """Every deterministic strategy of 4 steps (all 32,768) against all sequences; three models of 400 steps against
     the adversary of the proof, which also meets quantal responses to the urn."""
     T, models = 400, (PolyaUrn(2), Scheduled([[2 / 3, 1 / 3]]), Markov([[0.2, 0.8], [0.6, 0.4]], 1))
@@ -170,21 +150,11 @@ def lemma_2_2() -> Finding:
     player = Respond(PolyaUrn(2), COIN, T**-0.5)
     calm = external_regret(COIN, player, found[0].tokens)
 
-    def picture(ax: "Axes") -> None:
-        best = COIN.best_response(PolyaUrn(2).predict_sequence(found[0].tokens))
-        ax.plot(np.arange(1, T + 1), external_regret(COIN, best, found[0].tokens), label="best response")
-        ax.plot(np.arange(1, T + 1), calm, label="quantal response")
-        ax.set(xlabel="steps", ylabel="average regret", ylim=(-0.1, 1.05))
-
-    return Finding(
-        [
-            at_least("least worst regret of all strategies of 4 steps", least_worst_of_all_strategies(4), 0.5),
-            at_least("least regret of three models, T = 400", min(f.regret for f in found), 0.5),
-            at_most("quantal responses to the urn, same sequence", calm[-1], certificates.lemma_2_3(COIN, T, T**-0.5)),
-        ],
-        picture=picture,
-        caption="The urn against the sequence that always contradicts its best response.",
-    )
+    return [
+        at_least("least worst regret of all strategies of 4 steps", least_worst_of_all_strategies(4), 0.5),
+        at_least("least regret of three models, T = 400", min(f.regret for f in found), 0.5),
+        at_most("quantal responses to the urn, same sequence", calm[-1], certificates.lemma_2_3(COIN, T, T**-0.5)),
+    ]
 
 
 def least_worst_of_all_strategies(horizon: int) -> float:
@@ -206,15 +176,11 @@ def least_worst_of_all_strategies(horizon: int) -> float:
 # Section 2: low-regret models.
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 @statement(
     "Definition 2.4",
     "A model is low-regret if quantal responses to it at temperature 1/sqrt(T) have regret o(1) on every sequence.",
 )
-def definition_2_4() -> Finding:
+def definition_2_4() -> list[Claim]:
     """Guessing bits, exact worst cases over all sequences by dynamic programming over counts: the urn is low-regret, a
     model that says 1 with chance 1/3 is not, and with the urn behind an exact test its bound falls again. The
     temperature belongs to the definition: at a fixed one, and without any, the urn is not low-regret either."""
@@ -232,25 +198,11 @@ def definition_2_4() -> Finding:
     falls = {name: np.array(values) * rate for name, values in {"urn": worst["1/sqrt(T)"], "test": bound}.items()}
     growth = {name: float((values[1:] / values[:-1]).max()) for name, values in falls.items()}
 
-    def picture(ax: "Axes") -> None:
-        ax.loglog(steps, model, label="Ber(1/3)")
-        ax.loglog(steps, bound, label="Ber(1/3), exact test: bound")
-        ax.loglog(steps, worst["none"], label="urn, best response")
-        ax.loglog(steps, worst["fixed"], label="urn, eta = 1/2")
-        ax.loglog(steps, worst["1/sqrt(T)"], label="urn, eta = 1/sqrt(T)")
-        ax.set_xticks(steps[::2], [str(T) for T in steps[::2]])
-        ax.set(xlabel="T", ylabel="worst regret", ylim=(0.012, 1.3))
-        ax.legend(loc="lower left", fontsize=7.5)
-
-    return Finding(
-        [
-            at_most("urn, T = 2048", worst["1/sqrt(T)"][-1], certificates.lemma_2_3(COIN, 2048, 2048**-0.5)),
-            at_most("urn, times sqrt(T) / ln T: T to 2T, largest factor", growth["urn"], 1),
-            at_most("Ber(1/3) with the exact test, bound times sqrt(T) / ln T: the same", growth["test"], 1),
-            at_least("Ber(1/3), every T: least", min(model), 0.5),
-            at_least("urn, best responses (ties mixed), every T: least", min(worst["none"]), 0.25),
-            at_least("urn, eta = 1/2, every T: least, against w_2 / 2", min(worst["fixed"]), 0.5 * w_2),
-        ],
-        picture=picture,
-        caption="Guessing bits: the worst regret over all sequences of length T.",
-    )
+    return [
+        at_most("urn, T = 2048", worst["1/sqrt(T)"][-1], certificates.lemma_2_3(COIN, 2048, 2048**-0.5)),
+        at_most("urn, times sqrt(T) / ln T: T to 2T, largest factor", growth["urn"], 1),
+        at_most("Ber(1/3) with the exact test, bound times sqrt(T) / ln T: the same", growth["test"], 1),
+        at_least("Ber(1/3), every T: least", min(model), 0.5),
+        at_least("urn, best responses (ties mixed), every T: least", min(worst["none"]), 0.25),
+        at_least("urn, eta = 1/2, every T: least, against w_2 / 2", min(worst["fixed"]), 0.5 * w_2),
+    ]

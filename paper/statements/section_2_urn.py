@@ -1,7 +1,6 @@
 """Section 2: the Polya urn."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,18 +11,15 @@ from lowregret.policies import Hedge, Respond
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import matching
 
-from .claims import Finding, at_least, at_most, equals, statement
+from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import chances, some_problem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 COIN, URN = matching(), PolyaUrn(2)
 EXACT = 1e-12  # double precision, over a few dozen steps
 
 
 @statement("Equation (1)", "The Polya urn is defined from the first step on, and its distribution has full support.")
-def equation_1() -> Finding:
+def equation_1() -> list[Claim]:
     """All sequences of 8 over three states against Dirichlet's formula 2! n_0! n_1! n_2! / 10!, which is positive and
     blind to order. All sequences of 12 bits against tosses of a coin whose bias was drawn uniformly, integrated."""
     tokens, bits = all_sequences(3, 8), all_sequences(2, 12)
@@ -35,12 +31,10 @@ def equation_1() -> Finding:
     mixture = (weight / 2 * bias**ones * (1 - bias) ** (12 - ones)).sum(axis=-1)
     by_formula = np.abs(chances(PolyaUrn(3), tokens)[:, -1] / formula - 1)
     by_mixture = np.abs(chances(URN, bits)[:, -1] / mixture - 1)
-    return Finding(
-        [
-            equals("chance / Dirichlet's formula: largest distance from 1", by_formula.max(), 0, EXACT),
-            equals("chance / coin of uniform bias: largest distance from 1", by_mixture.max(), 0, EXACT),
-        ]
-    )
+    return [
+        equals("chance / Dirichlet's formula: largest distance from 1", by_formula.max(), 0, EXACT),
+        equals("chance / coin of uniform bias: largest distance from 1", by_mixture.max(), 0, EXACT),
+    ]
 
 
 @statement(
@@ -52,7 +46,7 @@ def equation_1() -> Finding:
     "close to following the leader at first, and Hedge's rate 1/sqrt(T) only at the end. The proof of Lemma 2.3 (A.3) "
     "says just this, and the introduction that they closely simulate Hedge.",
 )
-def the_urn_as_hedge() -> Finding:
+def the_urn_as_hedge() -> list[Claim]:
     """Twenty random games, all sequences of up to 8: the response against exponential weights written out. The
     counterexample: guessing 1024 bits, after a single one."""
     rng, apart = np.random.default_rng(0), []
@@ -66,18 +60,10 @@ def the_urn_as_hedge() -> Finding:
             apart.append(np.abs(policy[:, t - 1] - (weight / weight.sum(axis=0)).T).max())
     urn, hedge = (player.policy_sequence([1, 1])[1, 1] for player in (Respond(URN, COIN, 1 / 32), Hedge(COIN, 1024)))
 
-    def picture(ax: "Axes") -> None:
-        t = np.arange(1, 1025)
-        ax.loglog(t, 32 / (t + 1), label="urn")
-        ax.loglog(t, np.full(1024, 1 / 32), label="Hedge")
-        ax.set(xlabel="t", ylabel="learning rate")
-
-    return Finding(
-        [equals("chances, against exponential weights: largest distance", max(apart), 0, EXACT)],
-        refuted=[equals("chance of guessing 1 after a one: the urn's, against Hedge's", urn, hedge, 0.01)],
-        picture=picture,
-        caption="What an observation weighs at step t, T = 1024.",
-    )
+    return [
+        equals("chances, against exponential weights: largest distance", max(apart), 0, EXACT),
+        against(equals("chance of guessing 1 after a one: the urn's, against Hedge's", urn, hedge, 0.01)),
+    ]
 
 
 @statement(
@@ -85,7 +71,7 @@ def the_urn_as_hedge() -> Finding:
     "Quantal responses to the urn have regret O((ln T + ln A) / sqrt(T)) on every sequence.",
     verdict="constant",
 )
-def lemma_2_3() -> Finding:
+def lemma_2_3() -> list[Claim]:
     """Guessing bits: the exact worst case over all sequences, by dynamic programming over counts, against the bound
     with its constants, F_T. Forty random games, temperatures and priors: all sequences."""
     rng, used = np.random.default_rng(0), []
@@ -99,22 +85,11 @@ def lemma_2_3() -> Finding:
     worst = {T: worst_case_by_counts(URN, COIN, T, T**-0.5) or math.nan for T in steps}
     bound = {T: certificates.lemma_2_3(COIN, T, T**-0.5) for T in steps}
 
-    def picture(ax: "Axes") -> None:
-        ax.semilogx(steps, [bound[T] * math.sqrt(T) for T in steps], label="bound")
-        ax.semilogx(steps, [worst[T] * math.sqrt(T) for T in steps], label="urn, exact worst case")
-        hedge = [(worst_case_by_counts(Hedge(COIN, T), COIN, T, None) or math.nan) * math.sqrt(T) for T in steps[:-2]]
-        ax.semilogx(steps[:-2], hedge, label="Hedge, exact worst case")
-        ax.set(xlabel="T", ylabel="√T times regret", ylim=(0, None))
-
-    return Finding(
-        [
-            *(at_most(f"worst regret, T = {T}", worst[T], bound[T]) for T in (1024, 64, 8192)),
-            at_most("worst regret / bound, 40 random games", max(used), 1),
-            at_most("as printed with the constant 1, T = 1024", worst[1024], math.log(2 * 1024) / 32),
-        ],
-        picture=picture,
-        caption="Guessing bits, over all sequences of length T. The urn pays a logarithm, Hedge does not.",
-    )
+    return [
+        *(at_most(f"worst regret, T = {T}", worst[T], bound[T]) for T in (1024, 64, 8192)),
+        at_most("worst regret / bound, 40 random games", max(used), 1),
+        at_most("as printed with the constant 1, T = 1024", worst[1024], math.log(2 * 1024) / 32),
+    ]
 
 
 @statement(
@@ -122,7 +97,7 @@ def lemma_2_3() -> Finding:
     "Beyond the paper: the ln T of Lemma 2.3 is needed. Where Hedge has none, the urn's regret grows with it.",
     verdict="beyond",
 )
-def the_logarithm_is_real() -> Finding:
+def the_logarithm_is_real() -> list[Claim]:
     """The alternating sequence 0101... alone costs the urn (ln T) / (16 sqrt(T)): at every other step it has just
     come to lean the wrong way, by tanh(sqrt(T)/(2(t+2)))/2."""
     steps = [2**k for k in range(8, 21, 2)]
@@ -131,18 +106,8 @@ def the_logarithm_is_real() -> Finding:
         for player in (lambda T: Respond(URN, COIN, T**-0.5), lambda T: Hedge(COIN, T))
     )
 
-    def picture(ax: "Axes") -> None:
-        ax.semilogx(steps, list(urn.values()), label="urn on 0101...")
-        ax.semilogx(steps, [math.log(T) / 16 for T in steps], label="(ln T)/16")
-        ax.semilogx(steps, list(hedge.values()), label="Hedge on 0101...")
-        ax.set(xlabel="T", ylabel="√T times regret", ylim=(0, None))
-
-    return Finding(
-        [
-            *(at_least(f"regret of 0101... times sqrt(T), T = {T}", urn[T], math.log(T) / 16) for T in (2**20, 256)),
-            equals("its growth from T = 2^18 to 2^20", urn[2**20] - urn[2**18], math.log(4) / 16, within=1e-3),
-            equals("Hedge's growth from T = 2^18 to 2^20", hedge[2**20] - hedge[2**18], 0, within=1e-3),
-        ],
-        picture=picture,
-        caption="One fixed sequence is enough to show the logarithm.",
-    )
+    return [
+        *(at_least(f"regret of 0101... times sqrt(T), T = {T}", urn[T], math.log(T) / 16) for T in (2**20, 256)),
+        equals("its growth from T = 2^18 to 2^20", urn[2**20] - urn[2**18], math.log(4) / 16, within=1e-3),
+        equals("Hedge's growth from T = 2^18 to 2^20", hedge[2**20] - hedge[2**18], 0, within=1e-3),
+    ]

@@ -2,12 +2,12 @@
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lowregret.certificates.coupled import free_rate_bound, kappa
-from lowregret.engine import Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting
+from lowregret.engine import Actions, Engine, ExactTest, Inputs, QuantalResponse, Recovery, Setting
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.regret import external_regret
 from lowregret.policies import AdaHedge, Hedge
@@ -15,7 +15,7 @@ from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
 from lowregret.robust import algorithm_1
 
-from .claims import Finding, at_least, at_most, equals, statement
+from .claims import Claim, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
 
 COIN, GAME = matching(), rock_paper_scissors()
@@ -36,7 +36,7 @@ def steps_for(n_states: int) -> int:
     "least E exp(lambda x), have a wealth E_t that is a supermartingale from 1 under the model: P(alarm) <= delta.",
     verdict="beyond",
 )
-def false_alarms_are_rare() -> Finding:
+def false_alarms_are_rare() -> list[Claim]:
     """Twelve random games, a law for every prefix, all sequences: the mean of E_t at every t, and the chance of an
     alarm, for a known and an unknown horizon; E_t and the alarms beside the definition.
     Guessing bits with one law: the largest chance."""
@@ -57,7 +57,7 @@ def false_alarms_are_rare() -> Finding:
             wealth_NxT = total_wealth(setting, probs, tokens)
             reached = wealth_NxT >= 1 / 0.3 - 1e-12
             wrong += int((alarm_N != np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, T + 1)).sum())
-            level_NxT = engine.run(engine.start(len(tokens)), Said(probs), tokens).level_NxT
+            level_NxT = engine.run(engine.start(len(tokens)), Inputs(probs), tokens).level_NxT
             means += [level_NxT[:, t] @ chance_NxT[:, t] / S ** (T - 1 - t) for t in range(T)]
             off.append(abs(level_NxT / wealth_NxT - 1).max())
     T, tokens = 10, all_sequences(2, 10)
@@ -66,15 +66,13 @@ def false_alarms_are_rare() -> Finding:
         probs = np.broadcast_to([1 - one, one], (*tokens.shape, 2))
         chance_N = (one**tokens * (1 - one) ** (1 - tokens)).prod(axis=1)
         used.append(chance_N[engine.alarm_times(probs, tokens) <= T].sum() / 0.3)
-    return Finding(
-        [
-            at_most("chance of an alarm / delta, all sequences: largest", max(used), 1),
-            at_least("the same, so that something was tried", max(used), 0.25),
-            at_most("mean of E_t under the model: largest", max(means), 1, 1e-9),
-            equals("E_t against its definition, relative: largest distance", max(off), 0, 1e-9),
-            equals("alarms of recorded sequences at another step than by the definition", wrong, 0, 0),
-        ]
-    )
+    return [
+        at_most("chance of an alarm / delta, all sequences: largest", max(used), 1),
+        at_least("the same, so that something was tried", max(used), 0.25),
+        at_most("mean of E_t under the model: largest", max(means), 1, 1e-9),
+        equals("E_t against its definition, relative: largest distance", max(off), 0, 1e-9),
+        equals("alarms of recorded sequences at another step than by the definition", wrong, 0, 0),
+    ]
 
 
 @statement(
@@ -83,7 +81,7 @@ def false_alarms_are_rare() -> Finding:
     "min_k [ charges + ln(1/(m(k,j) delta)) ] / lambda_k, m the weight that joins at j.",
     verdict="beyond",
 )
-def no_interval_is_bad() -> Finding:
+def no_interval_is_bad() -> list[Claim]:
     """Eight random games, a law for every prefix, all sequences, all intervals that end before the alarm: beside the
     bound from what was charged, in the words of the theorem, and beside the certificate's."""
     rng, used, promised = np.random.default_rng(1), [], []
@@ -104,13 +102,11 @@ def no_interval_is_bad() -> Finding:
                 bound_NxA = ((paid_NxAxK + costs_K) / rates_of(setting)).min(axis=-1)
                 used.append(np.max(regret_NxA / bound_NxA, initial=0.0))
                 promised.append(np.max(regret_NxA, initial=0.0) / setting.certificate.interval(start, end))
-    return Finding(
-        [
-            at_most("regret of an interval / bound, all sequences: largest", max(used), 1),
-            at_most("regret of an interval / certificate's bound: largest", max(promised), 1),
-            at_least("the same, so that something was tried", max(promised), 0.5),
-        ]
-    )
+    return [
+        at_most("regret of an interval / bound, all sequences: largest", max(used), 1),
+        at_most("regret of an interval / certificate's bound: largest", max(promised), 1),
+        at_least("the same, so that something was tried", max(promised), 0.5),
+    ]
 
 
 def rates_of(setting: Setting) -> np.ndarray:
@@ -167,7 +163,7 @@ def gains_and_charges(setting: Setting, probs_NxTxS: np.ndarray, tokens: np.ndar
     "sqrt(c/(2t)).",
     verdict="beyond",
 )
-def the_charge_is_bounded() -> Finding:
+def the_charge_is_bounded() -> list[Claim]:
     """kappa in closed form beside the maximum itself on a grid of 200,000; 3,000 laws of random games beside it; the
     least over 20,000 rates beside Lambert's function."""
     rng, share = np.random.default_rng(2), np.geomspace(1e-9, 1, 200_001)[:-1]
@@ -188,20 +184,15 @@ def the_charge_is_bounded() -> Finding:
         x_NxAxS = problem.utility - (problem.quantal_response(laws, eta) @ problem.utility)[:, None, :]
         largest = np.log(np.einsum("ns,nas->na", laws, np.exp(lam * x_NxAxS))).max()
         charged.append(largest / float(kappa(problem, lam, eta)))
-    return Finding(
-        [
-            at_most("charge / kappa, random games and laws: largest", max(charged), 1),
-            equals("kappa against the maximum, relative: largest distance", max(off), 0, 1e-6),
-            equals("least bound over rates against Lambert's, relative: largest distance", max(closed), 0, 1e-6),
-        ]
-    )
+    return [
+        at_most("charge / kappa, random games and laws: largest", max(charged), 1),
+        equals("kappa against the maximum, relative: largest distance", max(off), 0, 1e-6),
+        equals("least bound over rates against Lambert's, relative: largest distance", max(closed), 0, 1e-6),
+    ]
 
 
 # Beyond Section 3: the every-start test, what it loses before and after an alarm.
 
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PENNIES = matching()
 
@@ -213,7 +204,7 @@ PENNIES = matching()
     "has .3988.",
     verdict="beyond",
 )
-def regret_is_bounded() -> Finding:
+def regret_is_bounded() -> list[Claim]:
     """Nine random games and guessing bits, a law for every prefix, all sequences, every step; four fallbacks."""
     rng, used = np.random.default_rng(3), []
     for i in range(10):
@@ -227,30 +218,19 @@ def regret_is_bounded() -> Finding:
         played = [Setting(problem, Actions(), test, play, QuantalResponse()) for play in policies]
         for setting in predicted + played:
             engine = Engine(setting)
-            policy = engine.run(engine.start(len(tokens)), Said(probs), tokens).policy_NxTxA
+            policy = engine.run(engine.start(len(tokens)), Inputs(probs), tokens).policy_NxTxA
             bound_T = np.array([setting.certificate.at(t).regret_bound for t in range(1, T + 1)])
             used.append((external_regret(problem, policy, tokens) / bound_T).max())
     T = 1024
     kinds: dict[str, Any] = {"the way back": Recovery(), "the urn": PolyaUrn(2)}
     bound = {name: algorithm_1(PENNIES, ExactTest(2 / T, T), play).certificate for name, play in kinds.items()}
 
-    def picture(ax: "Axes") -> None:
-        steps = [24, 64, 128, 256, 512, 1024, 4096, 10_000]
-        for name, play in kinds.items():
-            given = [algorithm_1(PENNIES, ExactTest(2 / n, n), play).certificate for n in steps]
-            ax.loglog(steps, [one.regret_bound for one in given], label=name)
-        ax.set(xlabel="T", ylabel="regret")
-
-    return Finding(
-        [
-            at_most("regret / bound, 10 games, all sequences, every step: largest", max(used), 1),
-            at_least("the same, so that something was tried", max(used), 0.5),
-            at_most("the bound with the way back, T = 1024", bound["the way back"].regret_bound, 0.095),
-            at_most("the bound with the urn, T = 1024", bound["the urn"].regret_bound, 0.1259),
-        ],
-        picture=picture,
-        caption="Guessing bits, delta = 2/T: what is promised.",
-    )
+    return [
+        at_most("regret / bound, 10 games, all sequences, every step: largest", max(used), 1),
+        at_least("the same, so that something was tried", max(used), 0.5),
+        at_most("the bound with the way back, T = 1024", bound["the way back"].regret_bound, 0.095),
+        at_most("the bound with the urn, T = 1024", bound["the urn"].regret_bound, 0.1259),
+    ]
 
 
 @statement(
@@ -260,7 +240,7 @@ def regret_is_bounded() -> Finding:
     "summed.",
     verdict="beyond",
 )
-def fallbacks_with_a_history() -> Finding:
+def fallbacks_with_a_history() -> list[Claim]:
     """Guessing bits and a lopsided game of two actions, all sequences of 10, an alarm at every step, and every end:
     before it either action all the time, the worse or the better one of each step, after it the fallback."""
     used: dict[str, list[float]] = {"Hedge": [], "the urn": []}
@@ -283,6 +263,4 @@ def fallbacks_with_a_history() -> Finding:
                 at = lead_NxT[:, alarm - 1] if alarm else 0.0
                 for end in range(alarm + 1, T + 1):
                     used[name].append((lead_NxT[:, end - 1] - at).max() / most[end][end - alarm])
-    return Finding(
-        [at_most(f"loss after the alarm / F, {name}: largest", max(found), 1) for name, found in used.items()]
-    )
+    return [at_most(f"loss after the alarm / F, {name}: largest", max(found), 1) for name, found in used.items()]

@@ -6,7 +6,7 @@ import numpy as np
 
 from lowregret import certificates
 from lowregret.certificates.coupled import kappa
-from lowregret.engine import Engine, ExactTest, Said, prior_of
+from lowregret.engine import Engine, ExactTest, Inputs, prior_of
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
@@ -15,7 +15,7 @@ from lowregret.problems import DecisionProblem, matching
 from lowregret.robust import algorithm_1
 from lowregret.rules import RegretGap
 
-from .claims import Claim, Finding, at_least, at_most, equals, statement
+from .claims import Claim, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
 from .section_3 import threshold_at
 
@@ -28,7 +28,7 @@ COIN = matching()
     "the weights of all rates and starts, 1/((k+1)(k+2)) times 1/(j(j+1)), to 1: TV <= delta for ever.",
     verdict="beyond",
 )
-def shares_of_an_unknown_horizon() -> Finding:
+def shares_of_an_unknown_horizon() -> list[Claim]:
     """The sums over 10^6 steps, 40 rates and 1,000 starts with what is left; the chance of an alarm under models with a
     law for every prefix, all sequences of 8, the exact test and the threshold."""
     t = np.arange(1.0, 1e6 + 1)
@@ -44,13 +44,11 @@ def shares_of_an_unknown_horizon() -> Finding:
         for test in (ExactTest(0.4), RegretGap(None, delta=0.4, span_aware=True)):
             alarm_N = Engine(algorithm_1(problem, test, PolyaUrn(2))).alarm_times(probs, tokens)
             used.append(chance_NxT[alarm_N <= T, -1].sum() / 0.4)
-    return Finding(
-        [
-            equals("chances of failure of 10^6 steps / delta, and those to come", failures, 1, 1e-9),
-            equals("weights of all rates and 1,000 starts, and those to come", float(starts), 1, 1e-12),
-            at_most("chance of an alarm / delta, all sequences: largest", max(used), 1),
-        ]
-    )
+    return [
+        equals("chances of failure of 10^6 steps / delta, and those to come", failures, 1, 1e-9),
+        equals("weights of all rates and 1,000 starts, and those to come", float(starts), 1, 1e-12),
+        at_most("chance of an alarm / delta, all sequences: largest", max(used), 1),
+    ]
 
 
 @statement(
@@ -59,7 +57,7 @@ def shares_of_an_unknown_horizon() -> Finding:
     "(t+S-1)) + max C - min C)/t at every t, and each rule what it lets pass before an alarm on top.",
     verdict="beyond",
 )
-def bounds_for_an_unknown_horizon() -> Finding:
+def bounds_for_an_unknown_horizon() -> list[Claim]:
     """Ten random games, all sequences, every step, the urn alone and with both rules; every bound beside its formula
     written out, at t = 1000."""
     rng, urn_used, used = np.random.default_rng(1), [], []
@@ -78,14 +76,12 @@ def bounds_for_an_unknown_horizon() -> Finding:
             played = np.stack([problem.quantal_response(law[:, t], warmth_T[t]) for t in range(T)], axis=1)
             regret = external_regret(problem, played, tokens).max(axis=0)
             used.append((regret / [setting.certificate.at(t).regret_bound for t in range(1, T + 1)]).max())
-    return Finding(
-        [
-            at_most("regret of the urn / bound, all sequences, every step: largest", max(urn_used), 1),
-            at_most("regret / bound, both rules, all sequences, every step: largest", max(used), 1),
-            at_least("the same, so that something was tried", max(used), 0.5),
-            *written_out(1000, 0.01),
-        ]
-    )
+    return [
+        at_most("regret of the urn / bound, all sequences, every step: largest", max(urn_used), 1),
+        at_most("regret / bound, both rules, all sequences, every step: largest", max(used), 1),
+        at_least("the same, so that something was tried", max(used), 0.5),
+        *written_out(1000, 0.01),
+    ]
 
 
 def written_out(t: int, delta: float) -> list[Claim]:
@@ -124,7 +120,7 @@ def written_out(t: int, delta: float) -> list[Claim]:
     "distribution.",
     verdict="beyond",
 )
-def excluded_states_are_alarms() -> Finding:
+def excluded_states_are_alarms() -> list[Claim]:
     """A model that is right until a state comes to which it had given nothing, at each of 40 steps: recorded sequences
     at once, and a step at a time; known and unknown horizons."""
     T, wrong, tried = 900, 0, 0
@@ -139,6 +135,8 @@ def excluded_states_are_alarms() -> Finding:
                 wrong += int((engine.alarm_times(probs, tokens) != when_N).sum())
                 tried += rows
                 if rows == 2 and horizon is not None:
-                    trace = engine.run(engine.start(1), Said(probs[:1, :3]), tokens[:1, :3])
+                    trace = engine.run(engine.start(1), Inputs(probs[:1, :3]), tokens[:1, :3])
                     wrong += int(engine.head.open(trace.rows).alarm[0] != 1)
-    return Finding([equals(f"alarms at another step, of {tried}", wrong, 0, 0)])
+    return [
+        equals(f"alarms at another step, of {tried}", wrong, 0, 0),
+    ]

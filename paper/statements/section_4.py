@@ -2,31 +2,25 @@
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lowregret.evaluate.adversaries import all_sequences
-from lowregret.evaluate.plots import COLOURS
 from lowregret.evaluate.sources import de_bruijn_pair, de_bruijn_sequence
 
+from ..bounded_search import least_sum, trade_off
 from ..impossibility import (
     PRINTED,
     bounded_model,
     dichotomy,
-    least_sum,
     measure,
     measure_by_enumeration,
     regret_bound,
     response,
     sum_bound,
-    trade_off,
 )
-from .claims import Finding, at_least, equals, statement
+from .claims import Claim, against, at_least, equals, statement
 from .exhaustive import chances
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @statement(
@@ -35,7 +29,7 @@ if TYPE_CHECKING:
     "uniform law over words of L bits is stationary for both, so that no model with a context of L can tell them "
     "apart.",
 )
-def de_bruijn_sequences() -> Finding:
+def de_bruijn_sequences() -> list[Claim]:
     """The words on the cycles of order 1 to 12. The chance of every window of L bits at every step, L = 1 to 5, from
     all sequences of 2L bits; one step from the uniform law for L up to 12."""
     missing, uneven, arrives, agree = 0, [], [], []
@@ -53,14 +47,12 @@ def de_bruijn_sequences() -> Finding:
         for model in de_bruijn_pair(length):
             chance = chances(model, tokens)[:, -1]
             uneven += [np.abs(np.bincount(word, chance) * 2**length - 1).max() for word in words.values()]
-    return Finding(
-        [
-            equals("words of 1 to 12 bits that their cycle misses", missing, 0, 0),
-            equals("chance of a window times 2^L, against 1: largest distance", max(uneven), 0, 1e-12),
-            equals("the same after one step from the uniform law, L up to 12", max(arrives), 0, 1e-12),
-            equals("chance that both twins give to the same next bit", max(agree), 0, 0),
-        ]
-    )
+    return [
+        equals("words of 1 to 12 bits that their cycle misses", missing, 0, 0),
+        equals("chance of a window times 2^L, against 1: largest distance", max(uneven), 0, 1e-12),
+        equals("the same after one step from the uniform law, L up to 12", max(arrives), 0, 1e-12),
+        equals("chance that both twins give to the same next bit", max(agree), 0, 0),
+    ]
 
 
 @statement(
@@ -71,7 +63,7 @@ def de_bruijn_sequences() -> Finding:
     ".152, .175, .190, .202, .210 for L = 2 to 6. Either TV or Regret is at least .108, .122, .132, .138, .143, in the "
     "limit 1/6. Regret is the expected one to the half-half action under M1: some sequence has as much.",
 )
-def theorem_4_1() -> Finding:
+def theorem_4_1() -> list[Claim]:
     """A search over all models with a context of L: 2^L chances and an initial law. Eighty random models a length, some
     of which follow the cycle on an arc only, and the best found at nine distances for L = 4, against the bound; their
     worst regret over all sequences. The closed forms of TV and regret against all 4^L sequences, L = 1 to 4."""
@@ -83,37 +75,21 @@ def theorem_4_1() -> Finding:
         for model, closed in zip(some[:5], found, strict=False):
             brute = measure_by_enumeration(model, length)
             apart += [abs(brute.tv - closed.tv), abs(brute.regret - closed.regret)]
-    curve = trade_off(4, np.linspace(0, 1, 9).tolist(), starts=2).rows
+    curve = trade_off(4, np.linspace(0, 1, 9).tolist(), starts=2)
     above += [row.found.regret - row.bound for row in curve[1:-1]]  # M0 and M1, at the ends, attain it
-    either = min(max(row.found.tv, row.worst_regret or 0) for row in curve)
+    either = min(max(row.found.tv, row.worst_regret) for row in curve)
     least = {length: least_sum(length, starts=3, seed=length) for length in (6, 5, 4, 3, 2)}
     halves = [dichotomy(length) for length in range(1, 200)]
     sums = [abs(sum_bound(length) - math.tanh(math.sqrt(length) / 2) / 4) for length in range(1, 200)]
 
-    def picture(ax: "Axes") -> None:
-        tv = np.linspace(0, 1, 101)
-        bound = np.array([regret_bound(4, at) for at in tv])
-        ax.fill_between(tv, -0.25, bound, color=COLOURS[1], alpha=0.12, linewidth=0)
-        ax.plot(*zip(*((row.found.tv, row.found.regret) for row in curve), strict=True), "o-", label="found")
-        ax.plot(tv, bound, label="no model lies below")
-        ax.plot(tv, PRINTED - tv, label="the paper: TV + regret = 1/12")
-        ax.annotate("M0", (0, curve[0].found.regret), (7, 4), textcoords="offset points")
-        ax.annotate("M1", (1, curve[-1].found.regret), (-6, -11), textcoords="offset points", ha="right")
-        ax.set(xlabel="TV from M0", ylabel="regret under M1", xlim=(0, 1), ylim=(-0.25, 0.27))
-        ax.legend(loc="upper right")
-
-    return Finding(
-        [
-            *(at_least(f"least TV + regret found, L = {n}", m.tv + m.regret, sum_bound(n)) for n, m in least.items()),
-            at_least("regret above its bound, 320 random models and the best found: least", min(above), 0),
-            at_least("TV or worst regret, best models found, L = 4: least", either, dichotomy(4)),
-            at_least("the sharper bound on TV or regret: least over L = 1 to 199", min(halves), PRINTED / 2),
-            equals("least sum, against tanh(sqrt(L)/2) / 4: largest distance, L = 1 to 199", max(sums), 0, 1e-12),
-            equals("TV and regret in closed form, against all sequences: largest distance", max(apart), 0, 1e-12),
-        ],
-        picture=picture,
-        caption="All models with a context of 4: the distance from M0 against the regret under M1, over 8 steps.",
-    )
+    return [
+        *(at_least(f"least TV + regret found, L = {n}", m.tv + m.regret, sum_bound(n)) for n, m in least.items()),
+        at_least("regret above its bound, 320 random models and the best found: least", min(above), 0),
+        at_least("TV or worst regret, best models found, L = 4: least", either, dichotomy(4)),
+        at_least("the sharper bound on TV or regret: least over L = 1 to 199", min(halves), PRINTED / 2),
+        equals("least sum, against tanh(sqrt(L)/2) / 4: largest distance, L = 1 to 199", max(sums), 0, 1e-12),
+        equals("TV and regret in closed form, against all sequences: largest distance", max(apart), 0, 1e-12),
+    ]
 
 
 def some_bounded(rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -144,7 +120,7 @@ def some_bounded(rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.
     "one in the text is more than M0 itself has, for every L, and the display that follows it does not use it. For "
     "every L the regret is the mean of f(q) = tanh(sqrt(L) (q - 1/2)) / 4 over contexts, and the theorem stands.",
 )
-def the_proof_of_theorem_4_1() -> Finding:
+def the_proof_of_theorem_4_1() -> list[Claim]:
     """Responses at temperature 1/sqrt(L). The model that gives every bit of the cycle 2/3, and M0, in closed form and
     by all sequences. A hundred and eighty random models, L = 1 to 6."""
     thirds = {length: measure(bounded_model(np.full(2**length, 2 / 3)), length).regret for length in range(1, 13)}
@@ -161,29 +137,14 @@ def the_proof_of_theorem_4_1() -> Finding:
             low.append(found.regret - (share / 3 - 1 / 4))
     M0 = measure(de_bruijn_pair(12)[0], 12)
 
-    def picture(ax: "Axes") -> None:
-        lengths = list(range(1, 13))
-        ax.plot(lengths, [float(response(2 / 3, n)) for n in lengths], "o-", label="played, where 2/3 is given")
-        ax.axhline(2 / 3, color="#555555", linestyle="--", label="2/3")
-        ax.set(xlabel="context L", ylabel="chance", ylim=(0.55, 0.8))
-        ax.legend(loc="upper left")
-
-    return Finding(
-        [
-            at_least("chance of a bit given 2/3, L = 5", float(response(2 / 3, 5)), 2 / 3),
-            at_least(
-                "regret where all are given 2/3, L = 5 to 12: least", min(thirds[n] for n in range(5, 13)), 1 / 12
-            ),
-            at_least("regret less (alpha/3 - 1/4), L = 5 and 6, random models: least", min(low), 0),
-            at_least("TV less (1 - alpha)/3, random models: least", min(far), 0),
-            equals("regret, against the mean of f(q): largest distance", max(means), 0, 1e-12),
-            equals("the same against all sequences, L = 1 to 4: largest distance", brute, 0, 1e-12),
-        ],
-        refuted=[
-            at_least("chance of a bit given 2/3, L = 4", float(response(2 / 3, 4)), 2 / 3),
-            at_least("regret where all are given 2/3 (alpha = 1), L = 4", thirds[4], 1 / 3 - 1 / 4),
-            at_least("regret of M0 (alpha = 1), L = 12, as in the text", M0.regret, 1 / 3),
-        ],
-        picture=picture,
-        caption="Quantal responses at temperature 1/sqrt(L): below the line they do not amplify.",
-    )
+    return [
+        at_least("chance of a bit given 2/3, L = 5", float(response(2 / 3, 5)), 2 / 3),
+        at_least("regret where all are given 2/3, L = 5 to 12: least", min(thirds[n] for n in range(5, 13)), 1 / 12),
+        at_least("regret less (alpha/3 - 1/4), L = 5 and 6, random models: least", min(low), 0),
+        at_least("TV less (1 - alpha)/3, random models: least", min(far), 0),
+        equals("regret, against the mean of f(q): largest distance", max(means), 0, 1e-12),
+        equals("the same against all sequences, L = 1 to 4: largest distance", brute, 0, 1e-12),
+        against(at_least("chance of a bit given 2/3, L = 4", float(response(2 / 3, 4)), 2 / 3)),
+        against(at_least("regret where all are given 2/3 (alpha = 1), L = 4", thirds[4], 1 / 3 - 1 / 4)),
+        against(at_least("regret of M0 (alpha = 1), L = 12, as in the text", M0.regret, 1 / 3)),
+    ]

@@ -1,14 +1,13 @@
 """Section 4: bounded context, Theorem 4.2."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lowregret.engine import ExactTest, QuantalResponse
 from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case
 from lowregret.evaluate.distances import bounded_mean, exact_sequence_tv
-from lowregret.evaluate.plots import COLOURS
 from lowregret.evaluate.regret import external_regret
 from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
 from lowregret.problems import matching
@@ -16,13 +15,10 @@ from lowregret.robust import AverageRestart
 from lowregret.robust.average_restart import theorem_4_2
 from lowregret.robust.robustify import robustify
 
-from .claims import Finding, at_least, at_most, equals, statement
+from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 from .section_3 import PLUS_MINUS
 from .section_4_restart import ALTERNATOR
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 COIN = matching()
 NEVER = Scheduled([[1.0, 0.0]])  # says that 1 never comes
@@ -43,7 +39,7 @@ NEVER = Scheduled([[1.0, 0.0]])  # says that 1 never comes
     corrected="Regret <= ((T+D-1)/T) [ F_D + ln A / sqrt(D) + sqrt((8 ln T + 8 (alpha+1) ln D)/D) + J/D ], F_D the "
     "urn's bound of Lemma 2.3 for D steps: the printed one leaves out the urn's own regret, and ln A / sqrt(D).",
 )
-def theorem_4_2_regret() -> Finding:
+def theorem_4_2_regret() -> list[Claim]:
     """Guessing bits, alpha = 1, T = 10^4, a model that never expects a 1. On all ones, from step D on, the average is
     what one copy does in its life; 3 D steps were run. One copy: its exact worst case. Eight random games with the
     exact test in the copies, all sequences, every step; a beam; the alternator on all ones for 2048 steps."""
@@ -58,7 +54,6 @@ def theorem_4_2_regret() -> Finding:
         used.append(max(regret / [sum(sharp.at(t).terms.values()) for t in range(1, steps + 1)]))
     whole = AverageRestart(NEVER, COIN, 0, 176, T)
     ones = external_regret(COIN, whole, np.ones(3 * 176, dtype=int))[-1]
-    broken = [D for D in range(100, 300) if one_life(D, T) > bracket(D, T) * (1 + D / T)]
     copy = AverageRestart(NEVER, COIN, 0, 1024, T).copy
     worst = exact_worst_case(copy, COIN, 1024).regret
     safe = AverageRestart(ALTERNATOR, COIN, 1, 48, 160, test=ExactTest(0.5, 48), fallback=PolyaUrn(2))
@@ -70,34 +65,16 @@ def theorem_4_2_regret() -> Finding:
         regret = external_regret(COIN, player, np.ones(2048, dtype=int))[-1]
         alternating.append(equals(f"alternator on all ones, D = {D}, {name}", regret, known, 1e-3))
 
-    def picture(ax: "Axes") -> None:
-        copies = list(range(120, 301, 2))
-        printed, lost = [bracket(D, T) * (1 + D / T) for D in copies], [one_life(D, T) for D in copies]
-        ax.plot(copies, printed, label="printed bound")
-        ax.plot(copies, lost, label="all ones")
-        over = [loss > bound for loss, bound in zip(lost, printed, strict=True)]
-        ax.fill_between(copies, printed, lost, where=over, color=COLOURS[1], alpha=0.4, linewidth=0)
-        sharp = [AverageRestart(NEVER, COIN, 0, D, T).certificate.sharpen() for D in copies]
-        ax.plot(copies, [sum(given.terms.values()) for given in sharp], label="corrected bound")
-        ax.set(xlabel="D", ylabel="regret", ylim=(0.5, 1.4))
-
-    return Finding(
-        [
-            at_most("one copy, D = 1024: exact worst regret", worst, copy.certificate.sharpen().regret_bound),
-            at_most("all ones, D = 176", ones, sum(whole.certificate.sharpen().terms.values())),
-            equals("the same, against one copy's life", ones, one_life(176, T), 1e-9),
-            at_most("regret / bound, 8 random games, all sequences, every step: largest", max(used), 1),
-            at_most("regret found, exact test, D = 48, T = 160", hunted, safe.certificate.sharpen().regret_bound),
-            *alternating,
-        ],
-        refuted=[
-            at_most("all ones, D = 176, against the theorem", ones, bracket(176, T) * (1 + 176 / T)),
-            at_most("one copy, D = 1024: exact worst regret, against the bracket", worst, bracket(1024, T)),
-        ],
-        picture=picture,
-        caption="A model that never expects a 1, on all ones, T = 10^4, alpha = 1: it loses more than printed "
-        f"for D from {min(broken, default=0)} to {max(broken, default=0)}.",
-    )
+    return [
+        at_most("one copy, D = 1024: exact worst regret", worst, copy.certificate.sharpen().regret_bound),
+        at_most("all ones, D = 176", ones, sum(whole.certificate.sharpen().terms.values())),
+        equals("the same, against one copy's life", ones, one_life(176, T), 1e-9),
+        at_most("regret / bound, 8 random games, all sequences, every step: largest", max(used), 1),
+        at_most("regret found, exact test, D = 48, T = 160", hunted, safe.certificate.sharpen().regret_bound),
+        *alternating,
+        against(at_most("all ones, D = 176, against the theorem", ones, bracket(176, T) * (1 + 176 / T))),
+        against(at_most("one copy, D = 1024: exact worst regret, against the bracket", worst, bracket(1024, T))),
+    ]
 
 
 def bracket(copies: int, horizon: int) -> float:
@@ -125,7 +102,7 @@ def one_life(copies: int, horizon: int) -> float:
     "Algorithm 2 (as corrected, with the threshold that the proof uses) stays within D^-alpha of the model: a union "
     "over the copies, at most T.",
 )
-def theorem_4_2_tv() -> Finding:
+def theorem_4_2_tv() -> list[Claim]:
     """Ten random games with the exact test in the copies, which switch: the distance itself and the chance of a
     switch, by all sequences of 11. The printed rule for +1 and -1, D = 48, T = 150, and the exact test, D = 32,
     T = 128: the chance that any copy ever switches, the upper end of a 95% interval."""
@@ -143,14 +120,12 @@ def theorem_4_2_tv() -> Finding:
         safe: bounded_mean(ever_switched(safe, sample(ALTERNATOR, safe.horizon, n, seed=1)), 0, 1)
         for safe, n in ((printed, 500), (exact, 1500))
     }
-    return Finding(
-        [
-            at_most("TV / delta, 10 random games, all sequences: largest", max(used), 1),
-            at_most("TV less the chance that a copy switches: largest", max(over), 0),
-            at_most("chance of a switch, printed rule, alpha = 1/2, sampled: upper end", seen[printed].high, 48**-0.5),
-            at_most("chance of a switch, exact test, delta = .2, sampled: upper end", seen[exact].high, 0.2),
-        ]
-    )
+    return [
+        at_most("TV / delta, 10 random games, all sequences: largest", max(used), 1),
+        at_most("TV less the chance that a copy switches: largest", max(over), 0),
+        at_most("chance of a switch, printed rule, alpha = 1/2, sampled: upper end", seen[printed].high, 48**-0.5),
+        at_most("chance of a switch, exact test, delta = .2, sampled: upper end", seen[exact].high, 0.2),
+    ]
 
 
 def ever_switched(safe: AverageRestart, tokens_NxT: np.ndarray) -> np.ndarray:
@@ -175,7 +150,7 @@ def ever_switched(safe: AverageRestart, tokens_NxT: np.ndarray) -> np.ndarray:
     "Algorithm 2 stays within D^-alpha of the model by a union over its copies: each may switch falsely, and there are "
     "T - 1 of them that do so before the last step.",
 )
-def the_union_over_copies() -> Finding:
+def the_union_over_copies() -> list[Claim]:
     """A coin that the model knows, D = 4, T = 4 .. 11, all sequences: the chance that any copy switches before the last
     step, beside T - 1 times that of one copy, and beside that of one copy alone."""
     coin, COIN, D = Markov([0.2, 0.8], 0), matching(), 4
@@ -191,17 +166,15 @@ def the_union_over_copies() -> Finding:
         used.append(chance / safe.certificate.tv_bound)
         factor.append(safe.certificate.tv_bound / 0.09)
     printed = AverageRestart(coin, COIN, 0, 64, 1000)
-    return Finding(
-        [
-            at_most("chance of a switch / bound, T = 4 .. 11, all sequences: largest", max(used), 1),
-            equals("the bound / delta, less T - 1: largest", max(abs(np.array(factor) - np.arange(3, 11))), 0, 1e-12),
-            at_least("chance of a switch at T = 11, against one copy's own: the union is needed", ever[-1], 3 * one),
-            at_most("one copy's own chance of a switch", one, 0.09),
-            equals(
-                "the printed rule's bound, D = 64, T = 1000",
-                printed.certificate.tv_bound,
-                999 * 64 ** -theorem_4_2(1000, 64).alpha,
-                1e-12,
-            ),
-        ]
-    )
+    return [
+        at_most("chance of a switch / bound, T = 4 .. 11, all sequences: largest", max(used), 1),
+        equals("the bound / delta, less T - 1: largest", max(abs(np.array(factor) - np.arange(3, 11))), 0, 1e-12),
+        at_least("chance of a switch at T = 11, against one copy's own: the union is needed", ever[-1], 3 * one),
+        at_most("one copy's own chance of a switch", one, 0.09),
+        equals(
+            "the printed rule's bound, D = 64, T = 1000",
+            printed.certificate.tv_bound,
+            999 * 64 ** -theorem_4_2(1000, 64).alpha,
+            1e-12,
+        ),
+    ]

@@ -10,7 +10,7 @@ from river import drift, forest, naive_bayes
 from river.checks import common
 
 import lowregret as lr
-from lowregret.engine import ExactTest, QuantalResponse, Said
+from lowregret.engine import ExactTest, Inputs, QuantalResponse
 from lowregret.guard import Alarm, Guard
 
 Detector = lr.adapters.GuardDriftDetector
@@ -49,7 +49,7 @@ def test_no_world_with_so_few_errors_sounds_a_false_alarm_more_often_than_stated
     T, test = 13, ExactTest(delta, horizon=13)
     errors_NxT = (np.arange(2**T)[:, None] >> np.arange(T)[::-1]) & 1
     engine = Detector.of_errors(rate, test).guard.engine
-    said = Said(np.broadcast_to([1 - rate, rate], (*errors_NxT.shape, 2)))
+    said = Inputs(np.broadcast_to([1 - rate, rate], (*errors_NxT.shape, 2)))
     trace = engine.run(engine.start(len(errors_NxT)), said, errors_NxT)
     alarm_N = trace.alarm_NxT.any(axis=1)
     warned_N = (trace.evidence_NxT >= -math.log(delta) / 2).any(axis=1)

@@ -1,7 +1,6 @@
 """The verdict and the figures of an audit, beside literal sums; audits are made here by hand."""
 
 import math
-import re
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -131,7 +130,7 @@ def forty(**more):
 # The verdict
 
 
-BEYOND = " A break that costs 10 euros per day takes about 69 days to find."
+BEYOND = " A break that costs 10 euros per day would be found after about 69 days."
 NAMED = "shop-036, shop-030, shop-024, shop-018, shop-012, shop-006, shop-000"
 STOPPED = "The model stopped being right about 22 July 2026 (alarm on 28 August 2026). Guarded, it would have earned"
 SEVEN = "7 of 40 shops' models stopped being right. Guarded, they would have earned"
@@ -141,7 +140,10 @@ MENDED = "Stop acting on these until they are mended:"
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (lambda: one(), f"{STOPPED} {{}} more. Stop acting on it until it is mended. Better since then: shut."),
+        (
+            lambda: one(),
+            f"{STOPPED} {{}} more. Stop acting on it until it is mended. Better since then: always playing shut.",
+        ),
         (lambda: one(follows=[0]), f"{STOPPED} {{}} more. It has been right again since, and can be acted on."),
         (lambda: forty(), f"{SEVEN} {{}} more. {MENDED} {NAMED}."),
         (
@@ -156,12 +158,12 @@ MENDED = "Stop acting on these until they are mended:"
         (
             lambda: forty(named=[]),
             "None of 40 shops' models has surely stopped being right. Guarded, they would have earned {} more. "
-            "7 alarms may be chance.",
+            "7 alarms may be chance: even if every model is right, up to 2 are expected.",
         ),
         (
             lambda: made(*weather(1, 400, [0], at=0), {0: (1, 30)}, **ONE),
             "The model was not right from 1 January 2026 on (alarm on 30 January 2026). Guarded, it would have earned "
-            "{} more. Stop acting on it until it is mended. Better since then: shut.",
+            "{} more. Stop acting on it until it is mended. Better since then: always playing shut.",
         ),
         (
             lambda: one(first=None).with_streams(since=pl.lit(None), lost_to=pl.lit(None), excluded=pl.lit(2)),
@@ -194,6 +196,12 @@ def test_an_alarm_in_words(found, says):
             + BEYOND,
         ),
         (
+            lambda: forty(alarms={3: (400, 430)}, named=[]),
+            "Nothing speaks against these 40 shops' models. Acting on them earned {} euros; guarded, {} euros less."
+            + BEYOND
+            + " 1 alarm may be chance: even if every model is right, up to 2 are expected.",
+        ),
+        (
             lambda: made(*weather(1, 40), **ONE),
             "Too short to tell: a break that costs 10 euros per day takes about 59 days to find, and the log has 40 "
             "days. So far nothing speaks against this model. Acting on it earned {} euros; guarded, the same.",
@@ -202,7 +210,8 @@ def test_an_alarm_in_words(found, says):
 )
 def test_no_alarm_in_words(found, says):
     found = found()
-    assert answer.answer(found) == says.format(f"{found.paid['model'].sum():,.0f}")
+    model, guard = (found.paid[player].sum() for player in ("model", "guard"))
+    assert answer.answer(found) == says.format(f"{model:,.0f}", f"{model - guard:,.0f}")
 
 
 def test_a_verdict_is_good_bad_or_unclear():
@@ -246,7 +255,7 @@ def test_no_time_is_said_where_a_break_can_cost_nothing(payoffs):
     found = made(*weather(1, 30), problem=problem, **ONE)
     assert answer.steps_to_find(found)[0] == 0
     assert answer.answer(found).startswith("Nothing speaks against this model. Acting on it earned ")
-    assert "takes" not in answer.answer(found)
+    assert "a break" not in answer.answer(found).lower()
 
 
 # The figures
@@ -264,9 +273,9 @@ def test_the_table_is_that_of_literal_sums(found):
     assert table.header == ("in euros", "days", "acting on the model", "guarded", "difference")
     assert list(table.rows) == rows
     assert found.settings.currency in answer.others(found)
-    for player in ("last outcome", answer.BEST):
-        amount = f"{found.paid[player].sum():,.0f} euros"
-        assert re.search(rf"{player} \([^)]*\) {re.escape(amount)}", answer.others(found))
+    last, best = (f"{found.paid[player].sum():,.0f} euros" for player in ("last outcome", answer.BEST))
+    best, last = f"the best fixed action in hindsight: {best}", f"what would have been best the last time: {last}"
+    assert answer.others(found) == f"in total, {best}; {last}"
 
 
 def test_where_streams_stand_at_the_end():
@@ -281,7 +290,7 @@ def test_the_report_says_everything_once():
     report = answer.report(found)
     for text in (answer.answer(found), answer.today(found), answer.others(found), str(answer.payoffs(found))):
         assert report.count(text) == 1
-    assert report.count("1 in 20 for each shop") == report.count("false") + report.count("False") == 1
+    assert report.count("5% for each shop") == report.count("false") + report.count("False") == 1
     assert "less than the best fixed action of its shop" in report
     assert "Log: shops.csv: 20,000 days of 40 shops, from 1 January 2026 to 15 May 2027\n" in report
     assert report.endswith("Note: 3 rows did not sum to one\\x07")

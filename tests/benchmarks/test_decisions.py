@@ -172,4 +172,4 @@ def test_the_pages_have_the_tables_of_the_run_that_is_kept() -> None:
     assert len(pages) == 2
     for path, text in pages.items():
         assert path.read_text() == text, f"python -m benchmarks.decisions.report writes {path.name}"
-        assert "| guard" in text or "`lr.Guard(problem)` |" in text
+        assert "| guard" in text or "`lr.Guard(problem)` 1." in text

@@ -1,4 +1,4 @@
-"""A built model survives its file, and the command line writes one."""
+"""A built model survives its file."""
 
 import json
 from pathlib import Path
@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import construct
 from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
-from paper.app import _app
 
 SIZE = Size(context=48, width=16, heads=2, layers=1, inner=32)
 TESTS = [lr.RegretGap, lr.RegretRate]
@@ -104,107 +102,6 @@ def test_files_with_parts_missing_are_refused(tmp_path: Path) -> None:
         checkpoints.write(path, some, said)
         with pytest.raises(ValueError, match=r"part\.safetensors"):
             construct.load(path)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With decoders in it: a base, one of three states, one of a shorter context."""
-    save_decoder(Decoder(2, size=SIZE, seed=2), tmp_path / "base.safetensors")
-    save_decoder(Decoder(3, size=SIZE, seed=2), tmp_path / "three.safetensors")
-    save_decoder(Decoder(2, size=SIZE._replace(context=16), seed=2), tmp_path / "short.safetensors")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def lowregret(*arguments: str) -> Any:
-    return CliRunner().invoke(_app(), arguments)
-
-
-def test_the_command(folder: Path) -> None:
-    done = lowregret("construct", "base.safetensors", "--out", "deep/built.safetensors")
-    assert done.exit_code == 0, done.output
-    robust = lr.robustify(load_decoder("base.safetensors"), lr.matching(), test=lr.RegretGap(48))
-    promise, model = robust.certificate, construct.load("deep/built.safetensors")
-    first, second, third = done.output.splitlines()
-    assert first == (
-        f"RegretGap over 48 steps: regret at most {promise.regret_bound:.4f} a step on every sequence (no guarantee), "
-        f"TV at most {promise.tv_bound:.3g} from base"
-    )
-    assert second.startswith("4 layers more: ")
-    assert f"{model.sizes.parameters} weights that are not zero" in second
-    assert third == "Written: deep/built.safetensors"
-    tokens = np.array([[0] * 48, [1] * 48])
-    np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
-    done = lowregret("construct", "base.safetensors", "--rule", "rate", "--horizon", "20", "--out", "r.safetensors")
-    assert "RegretRate over 20 steps: regret at most 1.0000 a step on every sequence (no guarantee)" in done.output
-    game = ("--problem", "rock_paper_scissors", "--out", "game.safetensors")
-    done = lowregret("construct", "three.safetensors", "--rule", "rate", *game)
-    assert done.exit_code == 0, done.output
-    assert "5 layers more" in done.output
-    robust = lr.robustify(load_decoder("three.safetensors"), lr.rock_paper_scissors(), test=lr.RegretRate(48))
-    tokens, model = np.repeat(np.arange(3)[:, None], 48, axis=1), construct.load("game.safetensors")
-    np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
-
-
-def test_built_models_are_evaluated(folder: Path) -> None:
-    utility = "[[1, -1], [-0.2, 0.6]]"
-    built = ("construct", "base.safetensors", "--problem", utility, "--rule", "rate", "--out", "built.safetensors")
-    assert lowregret(*built).exit_code == 0
-    done = lowregret("evaluate", "built.safetensors", "--against", "base.safetensors", "-n", "4", "--out", "n.json")
-    assert done.exit_code == 0, done.output
-    ours, theirs, T = construct.load("built.safetensors"), load_decoder("base.safetensors"), 48
-    problem, sources = lr.DecisionProblem(json.loads(utility)), lr.evaluate.sources.paper_sources(48)
-    robust = lr.robustify(theirs, problem, test=lr.RegretRate(T))
-    found, tokens = json.loads(Path("n.json").read_text()), lr.sample(sources["b"], T, 4, 0)
-    assert found == {
-        **json.loads(lr.compare({"built": ours}, sources, problem, T, 4, 0).to_json()),
-        "greedy": float(lr.evaluate.adversaries.greedy(ours, problem, T).regret),
-        "next_token_tv": lr.next_token_tv(ours, theirs, tokens)._asdict(),
-        "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
-    }
-    assert found["greedy"] == pytest.approx(lr.evaluate.adversaries.greedy(robust, problem, T).regret, abs=1e-5)
-    assert found["next_token_tv"]["value"] > 0
-    done = lowregret("evaluate", "base.safetensors", "--against", "built.safetensors", "-n", "4")
-    assert "sequence_tv to built" in done.output
-
-
-def test_what_the_commands_refuse(folder: Path) -> None:
-    Path("junk.safetensors").write_text("junk")
-    for made in (
-        ("base.safetensors", "--out", "built.safetensors"),
-        ("base.safetensors", "--horizon", "9", "--out", "few.safetensors"),
-        ("three.safetensors", "--problem", "rock_paper_scissors", "--out", "three_built.safetensors"),
-    ):
-        assert lowregret("construct", *made).exit_code == 0
-    before = sorted(path.name for path in folder.iterdir())
-    on, to = ("construct", "base.safetensors"), ("--out", "new.safetensors")
-    measure = ("evaluate", "base.safetensors", "--against")
-    for arguments, words in (
-        (("construct", "none.safetensors", *to), "there is no checkpoint none.safetensors"),
-        (("construct", ".", *to), "checkpoint . is a folder"),
-        (("construct", "junk.safetensors", *to), "junk.safetensors is truncated or not a safetensors file"),
-        (("construct", "built.safetensors", *to), "built.safetensors is of a constructed model"),
-        ((*on, *to, "--horizon", "49"), "horizon must be at most the base's context of 48 tokens, got 49"),
-        ((*on, *to, "--rule", "best"), "rule must be one of rate, gap, got 'best'"),
-        ((*on, *to, "--rule", "exact"), "rule must be one of rate, gap, got 'exact'"),
-        ((*on, *to, "--dtype", "float16"), "dtype must be one of float64, float32, got 'float16'"),
-        ((*on, *to, "--problem", "rock_paper_scissors"), "Transformer predicts 2, the setting's problem has 3"),
-        ((*on, "--out", "."), "path must end in .safetensors, got '.'"),
-        ((*on, "--out", "base.json/b.safetensors"), "base.json is a file: there can be no folder"),
-        ((*on, "--out", "./base.safetensors"), "--out must be another path than the checkpoint"),
-        (("evaluate", "three.safetensors"), "three.safetensors must predict two states"),
-        (("evaluate", "three_built.safetensors"), "three_built.safetensors must predict two states"),
-        ((*measure, "three.safetensors"), "three.safetensors must predict two states"),
-        ((*measure, "short.safetensors"), "short.safetensors ends at 16"),
-        ((*measure, "few.safetensors"), "few.safetensors ends at 9"),
-        ((*measure, "none.safetensors"), "there is no checkpoint none.safetensors"),
-        (("evaluate", "built.safetensors", "--device", "gpu"), "device must be one of cpu"),
-    ):
-        refused = lowregret(*arguments)
-        assert refused.exit_code == 2, (arguments, refused.output)
-        assert words in " ".join(refused.output.replace("│", " ").split())
-        assert "Mean regret" not in refused.output  # before the work
-    assert sorted(path.name for path in folder.iterdir()) == before
 
 
 def own_units() -> lr.DecisionProblem:

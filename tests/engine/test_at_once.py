@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Engine, Said, Setting
+from lowregret.engine import Engine, Inputs, Setting
 from lowregret.robust import Robust, algorithm_1
 
 from ..conftest import extra, sweep
@@ -47,7 +47,7 @@ def streams(rng: np.random.Generator, problem: lr.DecisionProblem) -> tuple[np.n
 def by_steps(engine: Engine, law: Any, state: Any) -> list[int]:
     rows = engine.start(len(state))
     for t in range(T):
-        rows, _ = engine.observe(rows, t + 1, engine.advise(rows, t + 1, Said(law[:, t])), state[:, t])
+        rows, _ = engine.observe(rows, t + 1, engine.advise(rows, t + 1, Inputs(law[:, t])), state[:, t])
     alarm = engine.head.open(rows).alarm
     return [int(at) or T + 1 for at in alarm]
 

@@ -12,11 +12,11 @@ from lowregret.engine import (
     BestResponse,
     Engine,
     ExactTest,
+    Inputs,
     NoTest,
     QuantalResponse,
     Recovery,
     References,
-    Said,
     Setting,
 )
 from lowregret.engine.comparators import Comparators
@@ -60,7 +60,7 @@ def random_setting(rng: np.random.Generator) -> Setting:
     return Setting(problem, against_of(rng, with_contexts), test, recovery, response, lag)
 
 
-def random_recording(rng: np.random.Generator, setting: Setting, n: int, T: int) -> tuple[Said, Any, Any]:
+def random_recording(rng: np.random.Generator, setting: Setting, n: int, T: int) -> tuple[Inputs, Any, Any]:
     """What was said of n streams for T steps, their states, and which are missing: the model breaks in half of them."""
     A, S, Q = setting.outcomes.n_actions, setting.outcomes.n_states, len(setting.references)
     forecast = rng.dirichlet(np.full(S, 0.5), (n, T))
@@ -71,7 +71,7 @@ def random_recording(rng: np.random.Generator, setting: Setting, n: int, T: int)
     states = (laws.cumsum(axis=-1) < rng.random((n, T, 1))).sum(axis=-1).clip(0, S - 1)
     if rng.random() < 0.2:
         forecast[0, T // 2] = np.eye(S)[(states[0, T // 2] + 1) % S]  # the outcome had no chance
-    said = Said(
+    said = Inputs(
         forecast,
         rng.dirichlet(np.full(S, 0.5), (n, T, Q)) if Q else (),
         rng.integers(setting.n_contexts, size=(n, T)) if setting.against.contexts else None,
@@ -81,7 +81,7 @@ def random_recording(rng: np.random.Generator, setting: Setting, n: int, T: int)
     return said, states, rng.random((n, T)) < 0.1 if rng.random() < 0.5 else None
 
 
-def made(seed: int) -> tuple[Engine, Loop, Said, Any, Any]:
+def made(seed: int) -> tuple[Engine, Loop, Inputs, Any, Any]:
     rng = np.random.default_rng(seed)
     engine = Engine(random_setting(rng))
     loop = form_of(engine)
@@ -147,7 +147,7 @@ def test_a_stream_may_change_its_form_at_any_step(seed: int) -> None:
             for n in range(4):
                 came = -1 if absent is not None and absent[n] else int(state[n])
                 codes.append(loop.observe_one(other[n], number, held[n], came, int(action[n])))
-            found = loop._told(np.array(codes))
+            found = loop._signals(np.array(codes))
         elif isinstance(held, Waiting):
             other, found = loop.observe(other, number, held, state, absent, action)
         else:
@@ -171,9 +171,9 @@ def test_a_stream_may_change_its_form_at_any_step(seed: int) -> None:
         waiting[number] = step, engine.advise(other, number, now) if form == 2 else held
 
 
-def singly(loop: Loop, said: Said) -> list[Any]:
+def singly(loop: Loop, said: Inputs) -> list[Any]:
     """What is said of a step, stream by stream."""
-    return [[part.reshape(4, -1)[n].copy() for part in loop._said(said)] for n in range(4)]
+    return [[part.reshape(4, -1)[n].copy() for part in loop._vectors(said)] for n in range(4)]
 
 
 def test_ties_are_not_decided_by_rounding() -> None:
@@ -184,7 +184,7 @@ def test_ties_are_not_decided_by_rounding() -> None:
     engine = Engine(Setting(lr.DecisionProblem(payoffs), Actions(), ExactTest(), Recovery(), BestResponse()))
     action, step = Loop(engine).advise_one(engine.start(1)[0], 1, law)
     assert action == 0
-    close(step.policy_NxA, engine.advise(engine.start(1), 1, Said(law[None])).policy_NxA)
+    close(step.policy_NxA, engine.advise(engine.start(1), 1, Inputs(law[None])).policy_NxA)
 
 
 @pytest.mark.parametrize("law", [[0.5, 0.6], [1.1, -0.1], [np.nan, 1.0], [1.0]])

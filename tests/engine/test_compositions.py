@@ -17,11 +17,11 @@ from lowregret.engine import (
     Actions,
     BestResponse,
     ExactTest,
+    Inputs,
     NoTest,
     QuantalResponse,
     Recovery,
     References,
-    Said,
     UseReference,
     loop,
 )
@@ -103,7 +103,7 @@ def why_not(c: Composition) -> str | None:
 
 
 @cache
-def recorded(form: str) -> tuple[Said, np.ndarray]:
+def recorded(form: str) -> tuple[Inputs, np.ndarray]:
     """Three streams in which the model is wrong, right after a while, and wrong again."""
     rng = np.random.default_rng(FORMS.index(form))
     is_wrong_T = np.arange(T) % 20 < 12
@@ -114,11 +114,11 @@ def recorded(form: str) -> tuple[Said, np.ndarray]:
         spread = np.linspace(-1, 1, 4) if form == "quantiles" else rng.uniform(-1, 1, (N, T, 6))
         values, theirs = np.clip(centre + spread, 0, 10), np.clip(outcomes[..., None] + 3 * spread, 0, 10)
         made = (lambda v: lr.Quantiles([0.1, 0.4, 0.6, 0.9], v)) if form == "quantiles" else lr.Samples
-        return Said(made(values), (made(theirs),), rng.integers(2, size=(N, T))), outcomes
+        return Inputs(made(values), (made(theirs),), rng.integers(2, size=(N, T))), outcomes
     said = np.where(is_wrong_T, (states + 1) % S, states)
     probs = 0.8 * np.eye(S)[said] + 0.2 * rng.dirichlet(np.ones(S), (N, T))
     theirs = 0.4 * np.eye(S)[states] + 0.6 * rng.dirichlet(np.ones(S), (N, T))
-    return Said(
+    return Inputs(
         probs,
         theirs[:, :, None],
         rng.integers(2, size=(N, T)),
@@ -127,7 +127,7 @@ def recorded(form: str) -> tuple[Said, np.ndarray]:
     ), states
 
 
-def of_composition(c: Composition) -> tuple[Said, np.ndarray]:
+def of_composition(c: Composition) -> tuple[Inputs, np.ndarray]:
     """What of a recording is said to it."""
     said, outcomes = recorded(c.form)
     if "reference" not in c.against:
@@ -135,7 +135,7 @@ def of_composition(c: Composition) -> tuple[Said, np.ndarray]:
     return said._replace(context_N=said.context_N if "contexts" in c.against else None), outcomes
 
 
-def advise(guard: Guard, said: Said, t: int) -> np.ndarray:
+def advise(guard: Guard, said: Inputs, t: int) -> np.ndarray:
     """The next step, as a caller would ask for it; ``[N, A]``, or [1, A] of a single stream."""
     now = said.at((slice(None), t))
     streams = 0 if guard.is_alone else slice(None)

@@ -18,10 +18,10 @@ from lowregret.engine import (
     Comparators,
     Engine,
     ExactTest,
+    Inputs,
     QuantalResponse,
     Recovery,
     References,
-    Said,
     Setting,
     UseReference,
 )
@@ -86,7 +86,7 @@ def forecasts(rng: np.random.Generator, problem: lr.DecisionProblem, n: int) -> 
     return np.where(rng.random((n, 1)) < 0.5, probs, rng.dirichlet(np.ones(S), n))
 
 
-def a_tree(made: Guarded, seed: int) -> tuple[lr.DecisionProblem, Said, np.ndarray]:
+def a_tree(made: Guarded, seed: int) -> tuple[lr.DecisionProblem, Inputs, np.ndarray]:
     """A problem, all that is said in every sequence of states, and these ``[S^T, T]``."""
     rng = np.random.default_rng(seed)
     problem = lr.matching() if seed == 0 else random_problem(rng, 3, 3)
@@ -95,7 +95,7 @@ def a_tree(made: Guarded, seed: int) -> tuple[lr.DecisionProblem, Said, np.ndarr
     probs = by_the_past(S, T, made.lag, lambda n: forecasts(rng, problem, n))
     theirs = by_the_past(S, T, made.lag, lambda n: rng.dirichlet(np.ones(S), (n, Q)))
     contexts = by_the_past(S, T, made.lag, lambda n: rng.integers(2, size=n)) if made.against.contexts else None
-    return problem, Said(probs, theirs, contexts), sequences(S, T)
+    return problem, Inputs(probs, theirs, contexts), sequences(S, T)
 
 
 def chances(probs_NxTxS: np.ndarray, states_NxT: np.ndarray, lag: int) -> list[np.ndarray]:
@@ -172,7 +172,7 @@ def simulated(made: Guarded, drift: float) -> int:
         chance[:, t] = 0.5 + rng.choice([-0.02, 0.02], N) + 0.02 * known
         states[:, t] = rng.random(N) < chance[:, t] + drift
     engine = made.engine(lr.matching(), 0.2, T)
-    said = Said(np.stack([1 - chance, chance], axis=-1))
+    said = Inputs(np.stack([1 - chance, chance], axis=-1))
     return int(engine.run(engine.start(N), said, states).alarm_NxT.any(axis=1).sum())
 
 

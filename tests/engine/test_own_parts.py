@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Comparators, Response, Said
+from lowregret.engine import Comparators, Inputs, Response
 from lowregret.engine.comparators import Awake, Named
 from lowregret.engine.fallbacks import Hedge
 
@@ -33,7 +33,7 @@ def test_a_response_keeps_delta_and_promises_no_regret(scale: float | None) -> N
     N, T = 400, 200
     guard = lr.Guard(COIN, response=EpsilonGreedy(), streams=N)
     states_NxT = (np.random.default_rng(0).random((N, T)) < 0.05).astype(int)
-    said = Said(np.broadcast_to([0.95, 0.05], (N, T, 2)), scale_N=None if scale is None else np.full((N, T), scale))
+    said = Inputs(np.broadcast_to([0.95, 0.05], (N, T, 2)), scale_N=None if scale is None else np.full((N, T), scale))
     trace = guard.engine.run(guard.engine.start(N), said, states_NxT)
     assert trace.alarm_NxT.any(axis=1).mean() <= 0.05 + 3 * (0.05 * 0.95 / N) ** 0.5
     np.testing.assert_allclose(trace.policy_NxTxA[0, 0], [0.85, 0.15])
@@ -94,11 +94,11 @@ class HalfTheModelAtWork:
         share = self.share(memory, None)[:, None]
         return step._replace(policy_NxA=share * step.model_NxA + (1 - share) * self.hedge.plays(memory, step))
 
-    def update(self, memory: Any, step: Any, came: Any, seen_NxC: Any) -> None:
-        late_N, lost_N = step.in_force_N, came.gained_NxE.max(axis=-1) > 1e-9
+    def update(self, memory: Any, step: Any, outcome: Any, seen_NxC: Any) -> None:
+        late_N, lost_N = step.in_force_N, outcome.gained_NxE.max(axis=-1) > 1e-9
         memory.calm[:] = np.where(late_N & ~lost_N, memory.calm + 1, 0)
         memory.trusted[:] = late_N & (memory.calm >= 20)
-        self.hedge.update(memory, step, self.hedge.paid(came), late_N, late_N & False)
+        self.hedge.update(memory, step, self.hedge.paid(outcome), late_N, late_N & False)
 
     def share(self, memory: Any, seen_NxC: Any) -> Any:
         return 0.5 + 0.5 * (memory.trusted > 0)

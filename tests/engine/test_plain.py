@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Actions, BestResponse, Engine, ExactTest, Recovery, Said, Setting, Trace
+from lowregret.engine import Actions, BestResponse, Engine, ExactTest, Inputs, Recovery, Setting, Trace
 
 from ..conftest import sweep
 from ..plain_guard import PlainGuard
@@ -68,7 +68,7 @@ def played(game: Game, seed: int) -> tuple[np.ndarray, np.ndarray, list[Events]]
     events: list[Events] = [[] for _ in range(N)]
     for t in range(T):
         probs_NxS = game.probs_NxTxS[:, t]
-        step = engine.advise(rows, t + 1, Said(probs_NxS))
+        step = engine.advise(rows, t + 1, Inputs(probs_NxS))
         truth_NxS = np.where(game.is_mirrored_NxT[:, t, None], probs_NxS[:, ::-1], probs_NxS)
         drawn_N = np.array([rng.choice(len(truth), p=truth) for truth in truth_NxS])
         hostile_N = (U.max(axis=0) - step.policy_NxA @ U).argmax(axis=-1)
@@ -97,7 +97,7 @@ def test_the_engine_equals_the_plain_loop(seed: int) -> None:
     game = a_game(seed)
     states_NxT, policy_NxTxA, events = played(game, seed)
     engine = game.engine()
-    trace = engine.run(engine.start(N), Said(game.probs_NxTxS), states_NxT)
+    trace = engine.run(engine.start(N), Inputs(game.probs_NxTxS), states_NxT)
     np.testing.assert_array_equal(trace.policy_NxTxA, policy_NxTxA)
     # The best rate for a horizon is found by a search, each its own: to eight digits.
     tolerance = 1e-10 if game.horizon is None else 1e-5

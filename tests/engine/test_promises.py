@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Said, Step
+from lowregret.engine import Inputs, Step
 from lowregret.guard.state import advised_again
 
 COIN = lr.matching()
@@ -87,12 +87,12 @@ class Match:
 
     def __init__(self, guard: lr.Guard, n: int) -> None:
         self.guard, self.rows, self.t = guard, guard.engine.start(n), 0
-        self.waiting: list[tuple[int, Said, Step, np.ndarray | None]] = []  # their outcomes; None never come
+        self.waiting: list[tuple[int, Inputs, Step, np.ndarray | None]] = []  # their outcomes; None never come
         self.alarm_N = np.zeros(n, dtype=int)  # the step whose outcome sounded it, 0 for never
         # What each comparator, and last the model, has earned more: before the first step, after it, and so on.
         self.lead_NxTxP = np.zeros((n, 1, guard.setting.n_comparators + 1))
 
-    def play(self, said: Said, outcome_N: np.ndarray, is_missing: bool = False) -> None:
+    def play(self, said: Inputs, outcome_N: np.ndarray, is_missing: bool = False) -> None:
         self.t += 1
         step = self.guard.engine.advise(self.rows, self.t, said)
         lead_NxP = self.lead_NxTxP[:, -1] + gained(self.guard, said, step, outcome_N)
@@ -129,7 +129,7 @@ class Match:
         return new
 
 
-def gained(guard: lr.Guard, said: Said, step: Step, outcome_N: np.ndarray) -> np.ndarray:
+def gained(guard: lr.Guard, said: Inputs, step: Step, outcome_N: np.ndarray) -> np.ndarray:
     """What each comparator, and last the model, earned more than what was played in a step: ``[N, P]``."""
     problem, n = guard.problem, len(outcome_N)
     if isinstance(problem, lr.DecisionProblem):
@@ -220,19 +220,19 @@ def all_sequences(c: Composition, T: int, seed: int, horizon: int | None = None)
     return shares(match, list(range(1, horizon + 1)))
 
 
-def anything(guard: lr.Guard, form: str, past_N: np.ndarray, rng: np.random.Generator) -> Said:
+def anything(guard: lr.Guard, form: str, past_N: np.ndarray, rng: np.random.Generator) -> Inputs:
     """Something, the same where the past is the same."""
     size, Q, C = past_N.max() + 1, len(guard.against.references), guard.against.n_contexts
     context_N = rng.integers(C, size=size)[past_N] if C > 1 else None
     scale_N = rng.choice([0.5, 1.0, 1.0, 1.0], size=size)[past_N] if guard.setting.play.takes_scale else None
     if not guard.setting.outcomes.n_states:
         each = [made(form, np.sort(rng.uniform(-1.5, 1.5, (size, 4)), axis=-1)[past_N]) for _ in range(1 + Q)]
-        return Said(each[0], tuple(each[1:]), context_N, scale_N)
+        return Inputs(each[0], tuple(each[1:]), context_N, scale_N)
     sharp = 0.95 * np.eye(2)[rng.integers(2, size=(size, 1 + Q))] + 0.05 * rng.dirichlet([1, 1], (size, 1 + Q))
     probs, payoffs = sharp[past_N], None
     if guard.problem.is_changing:
         payoffs = rng.choice([-1.0, 1.0], (size, *guard.problem.utility.shape))[past_N]
-    return Said(probs[:, 0], probs[:, 1:] if Q else (), context_N, scale_N, payoffs)
+    return Inputs(probs[:, 0], probs[:, 1:] if Q else (), context_N, scale_N, payoffs)
 
 
 def made(form: str, values_NxM: np.ndarray) -> Any:
@@ -348,7 +348,7 @@ def all_capital(guard: lr.Guard, rows: np.ndarray) -> np.ndarray:
     return np.log(np.minimum(capital_N, 1e9))
 
 
-def chosen(guard: lr.Guard, form: str, said_N: Any, came_N: Any, t: int, rng: np.random.Generator) -> Said:
+def chosen(guard: lr.Guard, form: str, said_N: Any, came_N: Any, t: int, rng: np.random.Generator) -> Inputs:
     """The model says this, and references know what is to come, mostly."""
     n, Q, C = len(said_N), len(guard.against.references), guard.against.n_contexts
     context_N = np.full(n, t % C) if C > 1 else None
@@ -356,10 +356,10 @@ def chosen(guard: lr.Guard, form: str, said_N: Any, came_N: Any, t: int, rng: np
     if not guard.setting.outcomes.n_states:
         centres = [2 * said_N - 1, *np.where(is_right_QxN, came_N - 1.0, 1.0 - came_N)]
         each = [made(form, one[:, None] + np.linspace(-0.3, 0.3, 4)) for one in centres]
-        return Said(each[0], tuple(each[1:]), context_N)
+        return Inputs(each[0], tuple(each[1:]), context_N)
     theirs = np.moveaxis(np.eye(2)[np.where(is_right_QxN, came_N, 1 - came_N)], 0, 1)
     payoffs = np.broadcast_to(np.eye(2) * 2 - 1, (n, 2, 2)) if guard.problem.is_changing else None
-    return Said(np.stack([1 - said_N, said_N], axis=-1), theirs if Q else (), context_N, None, payoffs)
+    return Inputs(np.stack([1 - said_N, said_N], axis=-1), theirs if Q else (), context_N, None, payoffs)
 
 
 HOSTILE = {  # and the least shares of what is promised that they come to

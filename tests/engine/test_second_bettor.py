@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
-from lowregret.engine import Said
+from lowregret.engine import Inputs
 
 from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
 
 
 def alarm_steps(guard: lr.Guard, laws_NxTxS: np.ndarray, states_NxT: np.ndarray) -> np.ndarray:
     """``[N]``, one more than there are for none."""
-    alarm_NxT = guard.engine.run(guard.engine.start(len(states_NxT)), Said(laws_NxTxS), states_NxT).alarm_NxT
+    alarm_NxT = guard.engine.run(guard.engine.start(len(states_NxT)), Inputs(laws_NxTxS), states_NxT).alarm_NxT
     found: np.ndarray = np.where(alarm_NxT.any(axis=1), alarm_NxT.argmax(axis=1), alarm_NxT.shape[1]) + 1
     return found
 
@@ -55,7 +55,7 @@ def test_bets_on_actions_alone_alarm_in_half_of_delta_while_the_advice_is_right(
     engine, is_alone = guard.engine, np.zeros(len(states), dtype=bool)
     rows, laws = engine.start(len(states)), by_prefix(stated, states)
     for t in range(T):
-        step = engine.advise(rows, t + 1, Said(laws[:, t]))
+        step = engine.advise(rows, t + 1, Inputs(laws[:, t]))
         rows, _ = engine.observe(rows, t + 1, step, states[:, t])
         is_alone |= engine.of_class(rows, 0)[0].actors >= guard.setting.watch.threshold
     chance = float(chance_of(by_prefix(truth, states), states) @ is_alone)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Engine, Said, Setting
+from lowregret.engine import Engine, Inputs, Setting
 
 pytestmark = pytest.mark.needs("torch")
 BOTH = lr.Actions(per=2) + lr.References("desk")
@@ -34,7 +34,10 @@ def test_tensors_go_the_way_of_arrays(parts: dict[str, Any], lag: int) -> None:
     for t in range(T):
         said = [part if part is None or isinstance(part, tuple) else part[:, t] for part in told]
         as_tensors = [torch.as_tensor(part) if isinstance(part, np.ndarray) else part for part in said]
-        one, other = plain.advise(mine, t + 1, Said(*said)), tensors.advise(theirs, t + 1, Said(*as_tensors))
+        one, other = (
+            plain.advise(mine, t + 1, Inputs(*said)),
+            tensors.advise(theirs, t + 1, Inputs(*as_tensors)),
+        )
         np.testing.assert_allclose(other.policy_NxA.numpy(), one.policy_NxA, atol=1e-12)
         mine, _ = plain.observe(mine, t + 1, one, states[:, t])
         theirs, _ = tensors.observe(theirs, t + 1, other, torch.as_tensor(states[:, t]))

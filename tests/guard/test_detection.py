@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Said
+from lowregret.engine import Inputs
 from lowregret.guard import delay
 
 from ..literal_theorem import told
@@ -71,7 +71,7 @@ def test_what_is_promised_is_heard() -> None:
         (guard.problem.utility[1] - guard.problem.quantal_response(laws[0, 0], 0.05) @ guard.problem.utility)[1]
     )
     engine = guard.engine
-    heard = int(engine.run(engine.start(1), Said(laws), states).alarm_NxT[0].argmax()) + 1 - 100
+    heard = int(engine.run(engine.start(1), Inputs(laws), states).alarm_NxT[0].argmax()) + 1 - 100
     interval = guard.certificate.interval
     enough = next(n for n in range(1, 301) if edge * n >= interval(101, 100 + n))
     assert heard <= enough

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Said
+from lowregret.engine import Inputs
 from lowregret.guard.state import settings_of
 
 from ..conftest import sweep
@@ -130,7 +130,7 @@ def test_ties_of_the_budget_are_decided_alike(alone: range) -> None:
     states = np.where(rng.random((N, T)) < 0.8, costs.argmax(axis=-1), rng.integers(3, size=(N, T)))
     made: dict[str, Any] = {"test": lr.ExactTest(0.3, T), "fallback": lr.Recovery(budget=0.25)}
     fleet = lr.Guard(problem, **made, streams=N)
-    policy_NxTxA = fleet.engine.run(fleet.engine.start(N), Said(probs), states).policy_NxTxA
+    policy_NxTxA = fleet.engine.run(fleet.engine.start(N), Inputs(probs), states).policy_NxTxA
     for t in range(T):
         np.testing.assert_allclose(fleet.advise(probs[:, t]).policy, policy_NxTxA[:, t], atol=1e-9)
         fleet.observe(states[:, t])

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paper.outcome import Verdict
 from paper.statements import AMENDS, VERDICTS, Statement, all_statements
-from paper.verify import summary
+from paper.verify import Verdict, summary
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "lowregret"
@@ -105,7 +104,7 @@ def test_the_errata_have_the_verdicts_of_verify() -> None:
 def test_the_pages_count_as_verify_does() -> None:
     """Statements of the paper and those beyond it, counted apart."""
     everything = summary([Verdict(statement, statement.verdict) for statement in STATEMENTS.values()])
-    assert everything in one_line((ROOT / "docs/evidence/verify.md").read_text())
+    assert everything in one_line((ROOT / "docs/evidence/paper.md").read_text())
     assert all(s.says.startswith("Beyond the paper: ") != s.of_the_paper for s in STATEMENTS.values())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import certificates
-from lowregret.engine import Actions, Engine, Said, Setting
+from lowregret.engine import Actions, Engine, Inputs, Setting
 
 from ..conftest import extra, random_markov, random_problem
 
@@ -217,7 +217,7 @@ def test_behind_every_test_a_policy_is_played_as_a_stream_and_at_once(name: str)
     tokens, probs = (rng.random((64, 40)) < 0.85).astype(int), np.broadcast_to([0.9, 0.1], (64, 40, 2))
     for test in (lr.ExactTest(1 / 40, 40), lr.RegretGap(40, 0.01, span_aware=True), lr.RegretRate(40, 0.7)):
         engine = Engine(behind(test, policy))
-        trace = engine.run(engine.start(64), Said(probs), tokens)
+        trace = engine.run(engine.start(64), Inputs(probs), tokens)
         times = np.where(trace.alarm_NxT.any(-1), trace.alarm_NxT.argmax(-1), 40) + 1
         assert (times <= 40).any()
         np.testing.assert_array_equal(engine.alarm_times(probs, tokens), times)

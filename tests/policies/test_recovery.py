@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import checks
-from lowregret.engine import Engine, Said
+from lowregret.engine import Engine, Inputs
 from lowregret.robust import Robust, algorithm_1
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
@@ -27,7 +27,7 @@ def made(problem: lr.DecisionProblem, T: int | None, urn: float | None = None, *
 def advised(engine: Engine, rows: Any, t: int, probs: Any, is_late_N: Any) -> Any:
     """The step after t others; the fallback is in force where it says so."""
     engine.head.open(rows).alarm[:] = np.asarray(is_late_N)
-    return engine.advise(rows, t + 1, Said(probs))
+    return engine.advise(rows, t + 1, Inputs(probs))
 
 
 def remembered(engine: Engine, rows: Any) -> Any:
@@ -177,7 +177,7 @@ def test_it_keeps_the_laws(game: str, known: bool) -> None:
     base = lr.Markov(np.random.default_rng(0).dirichlet(np.full(S, 0.5), S) * 0.9 + 0.1 / S, 1)
     safe = robust(game, 40 if known else None, base, memories=(5, 30), budget=0.2)
     kept = checks.check_robust(safe, horizon=30, streams=16, tolerance=1e-12)
-    assert len(kept) == len(checks.ROBUST_LAWS) + len(checks.PREDICTOR_LAWS)
+    assert len(kept) == len(checks.ROBUST_LAWS) + len(checks.LAWS)
 
 
 def test_the_share_is_all_until_the_alarm() -> None:
@@ -204,9 +204,9 @@ def test_copies_of_algorithm_2_hold_it() -> None:
             begun = max((s for s in range(t + 1) if s % D == slot), default=0)  # the first stands in for the missing
             rows = engine.start(1)
             for s in range(begun, t):
-                step = engine.advise(rows, 1, Said(probs[s][None]))
+                step = engine.advise(rows, 1, Inputs(probs[s][None]))
                 rows, _ = engine.observe(rows, s - begun + 1, step, tokens[s : s + 1])
-            answers.append(engine.advise(rows, 1, Said(probs[t][None])).policy_NxA[0])
+            answers.append(engine.advise(rows, 1, Inputs(probs[t][None])).policy_NxA[0])
         np.testing.assert_allclose(played[t], np.mean(answers, axis=0), atol=1e-12)
 
 

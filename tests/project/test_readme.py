@@ -10,6 +10,7 @@ import code
 import contextlib
 import io
 import re
+import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -96,10 +97,27 @@ def test_the_readme_has_examples_with_output():
 
 def test_the_readme_is_short_and_leads_to_pages_that_are_there():
     text = README.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 200
+    assert len(text.split()) <= 900
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if not link.startswith("https:")]
-    assert len(links) >= 20
+    assert len(links) >= 10
     assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_the_commands_of_the_readme_print_what_is_shown(tmp_path):
+    """``lowregret example``, then the audit of its log."""
+    text = README.read_text(encoding="utf-8")
+    commands = re.findall(r"^lowregret ([^#\n]+?) *(?:#.*)?$", text, re.MULTILINE)
+    answer = re.findall(r"^    (.*)$", text.split("lowregret audit")[1].split("![")[0], re.MULTILINE)
+    ends = [
+        subprocess.run(
+            [sys.executable, "-m", "lowregret", *words.split()], cwd=tmp_path, capture_output=True, text=True
+        )
+        for words in commands
+    ]
+    assert [end.returncode for end in ends] == [0, 3], [end.stderr for end in ends]
+    printed = [line.rstrip() for line in ends[1].stdout.splitlines()]
+    assert len(answer) >= 5
+    assert [line for line in answer if line not in printed] == []
 
 
 def test_outputs_are_told_from_other_text():

@@ -22,17 +22,6 @@ def test_lemma_2_3_is_its_formula_where_the_span_is_not_one() -> None:
     assert certificates.lemma_2_3(problem, T, eta) == pytest.approx(direct / T, rel=1e-12)
 
 
-def test_names_are_the_levels() -> None:
-    shop = lr.newsvendor([0, 2.5], price=5, cost=3)
-    assert shop.actions == shop.states == ("0", "2.5")
-    assert lr.trading([-2, 0.5]).states == ("-2", "0.5")
-
-
-def test_compare_names_the_problem() -> None:
-    with pytest.raises(ValueError, match=r"^problem must be a DecisionProblem"):
-        lr.compare({"urn": lr.PolyaUrn(2)}, {"urn": lr.PolyaUrn(2)}, [[1, 0], [0, 1]], 4, 2, 0)
-
-
 def test_no_more_tokens_than_the_horizon() -> None:
     def fn(history: Any) -> Any:
         if len(history) > 6:
@@ -41,12 +30,6 @@ def test_no_more_tokens_than_the_horizon() -> None:
 
     safe = lr.AverageRestart(lr.FromFunction(fn, n_states=2), lr.matching(), 2, 4, horizon=6)
     check_predictor(safe, horizon=6)
-
-
-def test_switched_of_one_and_of_many() -> None:
-    one, many = lr.Guard(lr.matching()), lr.Guard(lr.matching(), streams=2)
-    assert one.switched is False
-    assert many.switched.tolist() == [False, False]
 
 
 def test_capped_is_said_only_where_it_is() -> None:
@@ -69,11 +52,6 @@ def test_markov_shows_what_it_was_given_and_cannot_be_changed() -> None:
     for table in (model.initial, model.transition):
         with pytest.raises(ValueError, match="read-only"):
             table[0] = 0.5
-
-
-def test_one_episode_is_the_certificate_itself() -> None:
-    given = algorithm_1(lr.matching(), lr.ExactTest(horizon=64)).certificate
-    assert given.over_episodes(1, given.regret_bound) is given
 
 
 def test_its_own_bound_is_for_the_problem_at_stake() -> None:

@@ -114,7 +114,7 @@ def test_median_alarm_times_of_the_notes() -> None:
 def streamed(setting: Setting, probs: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Alarm times, and ln E_t after every step ``[N, T]``."""
     engine = Engine(setting)
-    trace = engine.run(engine.start(len(tokens)), lr.engine.Said(probs), tokens)
+    trace = engine.run(engine.start(len(tokens)), lr.engine.Inputs(probs), tokens)
     times = np.where(trace.alarm_NxT.any(-1), trace.alarm_NxT.argmax(-1), tokens.shape[1]) + 1
     return times, trace.evidence_NxT
 

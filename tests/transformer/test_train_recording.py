@@ -1,6 +1,5 @@
-"""Trained on a recording: what is learnt, what counts, runs that go on, and the command line from end to end."""
+"""Trained on a recording: what is learnt, what counts, runs that go on."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret.problems import payoffs_in
@@ -22,15 +20,12 @@ from lowregret.transformer import (
     Size,
     TrainingSettings,
     Transformer,
-    checkpoints,
     data,
-    load,
     train,
 )
 from lowregret.transformer.held_out import Compared, Measured, compared, measured
 from lowregret.transformer.tasks import Batch, after_alarm, loss_of
 from lowregret.transformer.training import Training
-from paper.app import _app
 
 from .test_training import robust_with_urn
 
@@ -150,10 +145,10 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 
     def laws(tokens: torch.Tensor) -> torch.Tensor:
         seen.append(tokens)
-        return Transformer.laws_on_device(base, tokens)
+        return Transformer.probs_on_device(base, tokens)
 
     spied = Transformer(base.decoder)
-    object.__setattr__(spied, "laws_on_device", laws)
+    object.__setattr__(spied, "probs_on_device", laws)
     object.__setattr__(task.robust, "base", spied)
     found = compared(task, base, TrainingSettings(size=SMALL, steps=2))
     assert isinstance(found, Compared)
@@ -244,131 +239,20 @@ def test_bad_payoffs_are_refused(text: str, words: str, tmp_path: Path) -> None:
         payoffs_in(tmp_path / "p.csv")
 
 
-# The command line
+def test_divergences_are_from_algorithm_1() -> None:
+    """By hand: the mean divergence of the base's laws and responses from the robust ones, on the same sequences."""
+    coin, T = lr.matching(), 16
+    base = Transformer(Decoder(2, Size(16, 16, 2, 1, 16), seed=1))
+    safe = lr.robustify(base, coin, test=lr.ExactTest(0.5, T), fallback=lr.PolyaUrn(2))
+    task = Distil(lr.evaluate.sources.paper_sources(T)["b"], safe, response_weight=0.5)
+    settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
+    tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.probs_on_device).tokens_BxT.numpy()
+    laws, robust = base.predict_sequence(tokens), safe.predict_sequence(tokens)
 
+    def divergence(p: Any, q: Any) -> float:
+        return float((p * np.log(p / q)).sum(-1).mean())
 
-def lowregret(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(_app(), arguments)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, " ".join(done.output.replace("│", " ").split())
-
-
-def weather(folder: Path) -> None:
-    """Three states by name, in an order that is not the alphabet's, in sequences of different lengths."""
-    chain = lr.Markov([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]], window=1)
-    names = np.array(["storm", "rain", "calm"])[lr.sample(chain, 40, 20, seed=0)]
-    lines = [" ".join(row[: 12 + i]) for i, row in enumerate(names)]
-    (folder / "weather.txt").write_text("\n".join(lines) + "\n")
-    (folder / "payoffs.csv").write_text("euros,storm,rain,calm\nsail,-200,-20,100\nwait,-40,30,60\nhome,0,0,0\n")
-
-
-STEPS = ("--steps", "3", "--batch", "4")
-
-
-def test_from_a_recording_to_a_robust_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    weather(tmp_path)
-    recorded = ("--tokens", "weather.txt", "--payoffs", "payoffs.csv")
-    code, said = lowregret("train", *recorded, "--size", "8,16,2,1,16", "--out", "base.safetensors", *STEPS)
-    assert code == 0, said
-    assert "States, from 0 on: storm, rain, calm" in said
-    assert "Log-loss a token on the 61 held out" in said  # of the last two of the 20 sequences, 30 and 31
-    recording = Recording.of("weather.txt", states=["storm", "rain", "calm"])
-    assert str(measured(recording, load("base.safetensors"))).split(". ")[0] in said
-    code, said = lowregret("train", *recorded, "--base", "base.safetensors", "--out", "robust.safetensors", *STEPS)
-    assert code == 0, said
-    assert "Divergence from Algorithm 1 on fresh sequences" in said
-    about = checkpoints.read("robust.safetensors").about
-    problem = payoffs_in("payoffs.csv")
-    assert about["size"] == SMALL._asdict()
-    assert about["task"]["Distil"]["robust"]["Robust"]["problem"] == {"DecisionProblem": problem.utility.tolist()}
-    assert about["task"]["Distil"]["source"]["Recording"]["states"] == ["storm", "rain", "calm"]
-    code, said = lowregret(
-        *("evaluate", "robust.safetensors", "--against", "base.safetensors", *recorded, "--held-out", "0.1"),
-        *("-n", "4", "--out", "n.json"),
-    )
-    assert code == 0, said
-    found, model = json.loads((tmp_path / "n.json").read_text()), load("robust.safetensors")
-    player = lr.policies.Respond(model, problem, 8**-0.5)
-    lost = steps = 0.0
-    for length, start in zip(recording.kept.lengths, recording.kept.starts, strict=True):
-        for begin in range(0, length, 8):
-            window = recording.tokens[start + begin : start + min(begin + 8, length)]
-            lost += len(window) * float(lr.external_regret(problem, player, window)[-1])
-            steps += len(window)
-    assert found["recording"]["regret"] == pytest.approx(lost / steps, abs=1e-6)
-    assert found["recording"]["tokens"] == steps == 61
-    assert found["greedy"] == pytest.approx(float(lr.evaluate.adversaries.greedy(model, problem, 8).regret))
-    assert f"{problem.regret_in_payoffs(found['recording']['regret']):+.6g} in the payoffs' units" in said
-    assert "next_token_tv to base" in said
-    code, said = lowregret("evaluate", "base.safetensors", "--tokens", "weather.txt", "--out", "all.json")
-    assert code == 0, said
-    assert json.loads((tmp_path / "all.json").read_text())["recording"]["tokens"] == len(recording.tokens)
-    # What the base model draws itself stands in for a recording; masked training takes one too.
-    for task, more, kind in (
-        ("distilled", (), "Transformer"),
-        ("robust", ("--tokens", "weather.txt", "--rule", "rate"), "Recording"),
-    ):
-        arguments = ("--base", "base.safetensors", "--payoffs", "payoffs.csv", "--out", f"by_{task}.safetensors")
-        code, said = lowregret("train", task, *arguments, *more, *STEPS)
-        assert code == 0, said
-        made = checkpoints.read(f"by_{task}.safetensors").about
-        assert kind in next(iter(made["task"].values()))["source"]
-
-
-def test_refusals_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    weather(tmp_path)
-    code, said = lowregret(
-        *("train", "--tokens", "weather.txt", "--size", "8,16,2,1,16", "--out", "base.safetensors", *STEPS)
-    )
-    assert (code, "States, from 0 on: calm, rain, storm" in said) == (0, True)
-    (tmp_path / "plain.csv").write_text("1,2,3\n3,2,1\n")
-    (tmp_path / "two.csv").write_text("a,b\n1,2\n3,4\n")
-    np.save(tmp_path / "numbers.npy", np.arange(300).reshape(10, 30) % 3)
-    assert (
-        lowregret("train", "--tokens", "numbers.npy", "--size", "8,16,2,1,16", "--out", "n.safetensors", *STEPS)[0] == 0
-    )
-    there = sorted(tmp_path.rglob("*"))
-    base, tokens, payoffs = ("--base", "base.safetensors"), ("--tokens", "weather.txt"), ("--payoffs", "payoffs.csv")
-    for arguments, words in (
-        ((), "task must be one of bernoulli, polyaurn, imitate, robust, distilled, got nothing: name one, or give"),
-        (("imitate",), "imitate needs --tokens"),
-        (("imitate", *tokens, *base), "--base means nothing to imitate"),
-        (("bernoulli", *tokens), "--tokens means nothing to bernoulli"),
-        (("bernoulli", *payoffs), "--payoffs means nothing to bernoulli"),
-        (("imitate", *tokens, "--soft"), "--soft means nothing to imitate"),
-        (("bernoulli", "--held-out", "0.1"), "--held-out means nothing to bernoulli"),
-        (("distilled", *tokens), "distilled needs --base"),
-        (tokens, "size.context must be at most the longest sequence to learn from, 29 tokens"),
-        ((*tokens, *base, "--source", "b"), "--tokens takes the place of --source"),
-        ((*tokens, *base, *payoffs, "--problem", "matching"), "--payoffs takes the place of --problem"),
-        ((*tokens, *base, "--size", "quick"), "--size is that of --base, 8,16,2,1,16: leave it out, got quick"),
-        ((*tokens, *base, *payoffs), "learnt the states calm, rain, storm, and the problem has storm, rain, calm"),
-        ((*tokens, *base, "--payoffs", "plain.csv"), "the problem's states have none: name them in the first row"),
-        ((*base, "distilled", "--payoffs", "plain.csv"), "the problem's states have none: name them in the first row"),
-        ((*tokens, "--payoffs", "plain.csv"), "the problem's states have none: name them in the first row"),
-        (
-            (*tokens, "--payoffs", "two.csv"),
-            "must be one of the states 'a', 'b', got 'calm'",
-        ),
-        (("--base", "n.safetensors", *tokens), "and the model learnt numbers: name the states"),
-        ((*tokens, "--payoffs", "none.csv"), "none.csv is not there"),
-        (("--tokens", "none.npy"), "none.npy is not there"),
-        ((*tokens, "--held-out", "0.7"), "less than or equal to 0.5"),
-    ):
-        code, said = lowregret("train", *arguments, "--out", "new.safetensors")
-        assert code == 2, (arguments, said)
-        assert words in said, (arguments, said)
-    for arguments, words in (
-        (("base.safetensors",), "--tokens measures it on a recording"),
-        (("base.safetensors", "--held-out", "0.1"), "--held-out means nothing without --tokens"),
-        (("base.safetensors", *tokens, *payoffs), "learnt the states calm, rain, storm"),
-    ):
-        code, said = lowregret("evaluate", *arguments)
-        assert code == 2, (arguments, said)
-        assert words in said, (arguments, said)
-    code, said = lowregret("construct", "base.safetensors", *payoffs, "--out", "new.safetensors")
-    assert (code, "learnt the states calm, rain, storm" in said) == (2, True)
-    assert sorted(tmp_path.rglob("*")) == there
+    played, wanted = (coin.quantal_response(law.astype(float), safe.temperature) for law in (laws, robust))
+    expected = divergence(robust, laws) + 0.5 * divergence(wanted, played)
+    assert expected > 1e-3
+    assert compared(task, base, settings).base == pytest.approx(expected, rel=1e-3)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..engine import Engine, Said
+from ..engine import Engine, Inputs
 from ..guard.events import Alarm, tell
 from ..robust import Robust
 from .hugging_face import HFPredictor
@@ -302,7 +302,7 @@ class Histories:
         """The law in force ``[N, S]``, where the model says ``law_NxS``."""
         if not any(self.alarms(found)):
             return law_NxS
-        step = self.engine.advise(rows_of(found), 1, Said(law_NxS))
+        step = self.engine.advise(rows_of(found), 1, Inputs(law_NxS))
         return np.where(step.in_force_N[:, None], step.mixture_NxS, law_NxS)
 
     def alarms(self, found: list[History]) -> list[int]:
@@ -341,7 +341,7 @@ class Histories:
         if not before:
             return []
         rows_NxW = rows_of(before)
-        step = self.engine.advise(rows_NxW, 1, Said(np.stack([one.law_S for one in before])))
+        step = self.engine.advise(rows_NxW, 1, Inputs(np.stack([one.law_S for one in before])))
         after_NxW, _ = self.engine.observe(rows_NxW, 1, step, state_Nx1[:, 0])
         own_N = [one.decided for one in before] + self.engine.share(rows_NxW)
         return [History(row_W, own) for row_W, own in zip(after_NxW, own_N.tolist(), strict=True)]
@@ -353,7 +353,7 @@ class Histories:
             return History(rows_1xW[0], 0.0)
         self.rebuilt += 1
         laws_TxS = np.asarray(to_numpy(self.base.predict_sequence(states_T)), dtype=np.float64)
-        played = self.engine.run(rows_1xW, Said(laws_TxS[None]), states_T[None])
+        played = self.engine.run(rows_1xW, Inputs(laws_TxS[None]), states_T[None])
         return History(played.rows[0], float(played.share_NxT.sum()))
 
 

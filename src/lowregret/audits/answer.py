@@ -5,7 +5,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,9 +21,6 @@ from .judging import BEST, BEST_OF_ALL, RECENT
 
 _NO_WORD = ("stream", "unique_id", "series", "series_id", "item_id", "id")  # columns that do not say what a stream is
 _WORD = re.compile(r"[A-Za-z]{2,20}([ _][A-Za-z]{2,20})?")
-TIME = re.compile(
-    r"(?P<day>\d{4}-\d\d-\d\d)([T ](?P<minute>\d\d:\d\d)(:00|(?P<second>:\d\d(\.\d+)?))?)?(?P<zone>Z|[+-]\d\d:\d\d)?"
-)
 COLUMNS = ("acting on the model", "guarded", "difference")
 GUARDED = (
     "Guarded: as the model advises until the alarm; after it by what occurred recently, until the model is right again."
@@ -82,33 +79,21 @@ def plural(word: str) -> str:
     return word + ("es" if re.search(r"(s|x|z|ch|sh)$", word) else "s")
 
 
-def chance(delta: float) -> str:
-    """A probability as people say it.
-
-    >>> chance(0.05), chance(0.3)
-    ('1 in 20', '0.3')
-    """
-    often = 1 / delta
-    if often > 1e9:
-        return f"{delta:.2g}"
-    return f"1 in {round(often):,}" if abs(often - round(often)) < 1e-6 * often else f"{delta:.2g}"
-
-
-def day(time: str) -> str:
+def day(time: str, month: str = "%B") -> str:
     """A date as people write it, with the time of day if it has one; anything else stays as it is.
 
     >>> day("2026-03-04"), day("2026-03-04T00:00:00Z"), day("2026-03-04T12:00:07+01:00"), day("0:05:00")
     ('4 March 2026', '4 March 2026', '4 March 2026, 12:00:07+01:00', '0:05:00')
     """
-    found = TIME.fullmatch(time)
-    if found is None:
+    try:
+        at = datetime.fromisoformat(time)
+    except ValueError:
         return printable(time, 40)
-    at, clock = date.fromisoformat(found["day"]), (found["minute"] or "00:00") + (found["second"] or "")
-    clock = "" if clock == "00:00" else f", {clock}{(found['zone'] or '').replace('Z', ' UTC')}"
-    return f"{at.day} {at:%B %Y}{clock}"
+    clock = at.timetz().isoformat("auto" if at.second or at.microsecond else "minutes").replace("+00:00", " UTC")
+    return f"{at.day} {at:{month} %Y}" + f", {clock}" * (at.time() != datetime.min.time())
 
 
-def when(step: int, time: str | None) -> str:
+def when(step: int, time: str | None, month: str = "%B") -> str:
     """Which step, by the log's own date or number where it has one.
 
     >>> when(63, "2026-03-04"), when(63, "70"), when(1063, None)
@@ -116,7 +101,7 @@ def when(step: int, time: str | None) -> str:
     """
     if time is None or time == str(step):
         return f"step {step:,}"
-    return f"step {time} of the log" if re.fullmatch(r"-?\d+", time) else day(time)
+    return f"step {time} of the log" if re.fullmatch(r"-?\d+", time) else day(time, month)
 
 
 def stream_word(found: Any) -> str:
@@ -153,28 +138,29 @@ def answer(found: Any) -> str:
 
 def verdict(found: Any) -> Verdict:
     """Whether the models are still right, what a guard would have earned, and what to do."""
-    gain = found.totals["guard"] - found.totals["model"]
-    if not found.alarms:
-        return _without_alarm(found)
-    if found.streams.height == 1:
-        return _of_one(found, gain)
-    named = by_evidence(found).filter("named")
-    stopped, other = named.filter(~pl.col("follows"))["stream"].to_list(), found.alarms - named.height
+    n, named = found.streams.height, by_evidence(found).filter("named")
+    if found.alarms and n == 1:
+        return _of_one(found)
+    expected, unsure = found.settings.delta * n, found.alarms - named.height
+    more = f"{counted(unsure, 'more alarm' if named.height else 'alarm')} may be chance"
+    more += "." if named.height else f": even if every model is right, up to {expected:,.4g} are expected."
+    if not named.height and found.alarms <= expected:
+        quiet = _without_alarm(found)
+        return quiet._replace(advice=f"{quiet.advice} {more}") if unsure else quiet
+    gain, stopped = _gain(found), named.filter(~pl.col("follows"))["stream"].to_list()
     which = ("this one", "it is") if len(stopped) == 1 else ("these", "they are")
     advice = [f"{_stop(*which, gain)}: {listed_names(stopped)}."] if stopped else []
     if back := named.height - len(stopped):
         again = f"{back:,} {'has' if back == 1 else 'have'}" if stopped else "All of them have"
         advice.append(f"{again} been right again since.")
-    if other:
-        advice.append(f"{counted(other, 'more alarm' if named.height else 'alarm')} may be chance.")
     stopping = f"{named.height:,} of {models(found)}" if named.height else f"None of {models(found)} has surely"
     headline = f"{stopping} stopped being right. Guarded, they would have earned {_more(found, gain, 'the same')}."
-    return Verdict(headline, " ".join(advice), "bad" if stopped else "unclear")
+    return Verdict(headline, " ".join(advice + [more] * (unsure > 0)), "bad" if stopped else "unclear")
 
 
-def _of_one(found: Any, gain: float) -> Verdict:
+def _of_one(found: Any) -> Verdict:
     """The verdict on a single stream that had an alarm."""
-    row = found.streams.row(0, named=True)
+    row, gain = found.streams.row(0, named=True), _gain(found)
     at, began = when(row["alarm"], row["alarm_time"]), when(row["since"] or 0, row["since_time"])
     if row["since"] is not None:
         what = f"was not right from {began} on" if row["since"] == 1 else f"stopped being right about {began}"
@@ -184,9 +170,17 @@ def _of_one(found: Any, gain: float) -> Verdict:
     headline += f" Guarded, it would have earned {_more(found, gain, 'the same')}."
     if row["follows"]:
         return Verdict(headline, "It has been right again since, and can be acted on.", "unclear")
-    better = f"{'acting on ' * (row['lost_to'] == RECENT)}{printable(row['lost_to'] or '', 80)}"
-    better = f" Better since then: {better}." if better and gain >= 0 else ""
-    return Verdict(headline, f"{_stop('it', 'it is', gain)}.{better}", "bad")
+    advice, better = f"{_stop('it', 'it is', gain)}.", printable(row["lost_to"] or "", 80)
+    if better and gain >= 0:
+        is_action = row["lost_to"].split(" in context ")[0] in map(str, found.problem.actions)
+        better = "going by what occurred recently" if better == RECENT else f"{'always playing ' * is_action}{better}"
+        advice += f" Better since then: {better}."
+    return Verdict(headline, advice, "bad")
+
+
+def _gain(found: Any) -> float:
+    """How much more the guard earned than the model."""
+    return float(found.totals["guard"] - found.totals["model"])
 
 
 def _stop(which: str, they_are: str, gain: float) -> str:
@@ -197,20 +191,21 @@ def _stop(which: str, they_are: str, gain: float) -> str:
 
 
 def _without_alarm(found: Any) -> Verdict:
-    """The verdict where there was no alarm: a good sign, if there was time for one."""
+    """The verdict where there was no alarm beyond chance: a good sign, if there was time for one."""
     model, best, one = found.totals["model"], found.totals[BEST], found.streams.height == 1
     which, longest = "this model" if one else f"these {models(found)}", int(found.streams["steps"].to_numpy().max())
-    earned = f"Acting on {'it' if one else 'them'} earned {amounts(found, [model])[0]}; guarded, the same."
+    guarded = _more(found, _gain(found), "the same")
+    earned = f"Acting on {'it' if one else 'them'} earned {amounts(found, [model])[0]}; guarded, {guarded}."
     cost, steps = steps_to_find(found)
     time = f"about {counted(int(steps), found.unit)}" if steps <= _FAR else f"more than {counted(_FAR, found.unit)}"
-    takes = f"a break that costs {amounts(found, [cost])[0]} per {found.unit} takes {time} to find"
+    lost = f"a break that costs {amounts(found, [cost])[0]} per {found.unit}"
     if cost and steps > longest:
-        headline = f"Too short to tell: {takes}, and the log has {counted(longest, found.unit)}."
+        headline = f"Too short to tell: {lost} takes {time} to find, and the log has {counted(longest, found.unit)}."
         return Verdict(headline, f"So far nothing speaks against {which}. {earned}", "unclear")
     if best >= model:
         action = f"always playing {printable(found.streams['best_action'][0], 80)}" if one else f"the {BEST} of each"
         earned += f" In hindsight {action} would have earned {_more(found, best - model, 'as much')}."
-    advice = f"{earned} {takes[0].upper()}{takes[1:]}." if cost else earned
+    advice = f"{earned} {lost[0].upper()}{lost[1:]} would be found after {time}." if cost else earned
     return Verdict(f"Nothing speaks against {which}.", advice, "good" if model > best else "unclear")
 
 
@@ -233,8 +228,9 @@ def listed_names(streams: Sequence[str]) -> str:
 
 
 def by_evidence(found: Any) -> pl.DataFrame:
-    """The streams: those with an alarm first, most evidence first."""
-    return found.streams.sort(pl.col("alarm").is_null(), -pl.col("log_e"), "stream")
+    """The streams: those with an alarm first, most evidence first; the others by name."""
+    is_quiet = pl.col("alarm").is_null()
+    return found.streams.sort(is_quiet, pl.when(~is_quiet).then(-pl.col("log_e")), "stream")
 
 
 def steps_to_find(found: Any) -> tuple[float, float]:
@@ -285,23 +281,24 @@ def table(found: Any) -> Table:
 
 
 _OTHERS = {
-    "fallback": "fallback (what the guard plays after an alarm, from the start)",
-    "Hedge": "Hedge (learning which action is best)",
-    "last outcome": "last outcome (what would have been best the last time)",
-    BEST: f"{BEST} (always the one that was best in hindsight)",
+    "fallback": "what the guard plays after an alarm, from the start",
+    "Hedge": "learning which action is best (Hedge)",
+    "last outcome": "what would have been best the last time",
+    BEST: f"the {BEST} in hindsight",
 }
 
 
 def others(found: Any) -> str:
-    """What everyone else would have earned, for comparison."""
-    names = [name for name in found.players if name not in ("model", "guard")]
-    shown = zip(names, amounts(found, [found.totals[name] for name in names]), strict=True)
-    return "in total " + ", ".join(f"{_OTHERS.get(name) or printable(name, 80)} {amount}" for name, amount in shown)
+    """What else would have earned, for comparison, the most first."""
+    totals = {name: found.totals[name] for name in found.players if name not in ("model", "guard")}
+    names = sorted(totals, key=lambda name: -totals[name])
+    shown = zip(names, amounts(found, [totals[name] for name in names]), strict=True)
+    return "in total, " + "; ".join(f"{_OTHERS.get(name) or printable(name, 80)}: {amount}" for name, amount in shown)
 
 
 def today(found: Any) -> str:
     """Which models the guard follows at the end."""
-    at = f"At the end{f', on {day(found.last)}' if found.last and TIME.fullmatch(found.last) else ''}"
+    at = f"At the end{f', on {day(found.last)}' if found.last else ''}"
     n, kept = found.streams.height, int(found.streams["follows"].sum())
     if n == 1:
         return f"{at}, the guard {'follows' if kept else 'does not follow'} the model."
@@ -372,17 +369,17 @@ def made(found: Any) -> list[tuple[str, str]]:
     of_word, each, wrongly = "", "", ""
     if n > 1:
         of_word, each = f" of its {word}", f" for each {word}"
-        wrongly = f"; of the models named as broken {found.settings.fdr:.0%} at most are right, on average"
+        wrongly = f"; of the models named as broken {100 * found.settings.fdr:.3g}% at most are right, on average"
     lag, best = int(found.streams["lag"].to_numpy().max()), BEST_OF_ALL if BEST_OF_ALL in found.players else BEST
     ends = f", from {day(found.first)} to {day(found.last)}" if found.first and found.last else ""
     size = f"{counted(found.steps, unit)}{f' of {counted(n, word)}' if n > 1 else ''}{ends}"
-    rarely = f"while a model is right, the chance that it ever has an alarm is at most {chance(found.settings.delta)}"
+    rarely = "while a model is right, the chance that it ever has an alarm is at most"
     (bound,) = amounts(found, [found.certificate.regret_bound_in_payoffs])
     return [
         ("Log", f"{printable(found.source, 200)}: {size}"),
         ("Columns", chosen(found.columns)),
         ("Outcomes", f"known before the next {unit}" if lag == 1 else f"known up to {counted(lag, unit)} later"),
-        ("False alarms", f"{rarely}{each}{wrongly}"),
+        ("False alarms", f"{rarely} {100 * found.settings.delta:.3g}%{each}{wrongly}"),
         ("For comparison", others(found)),
         ("Promise", f"whatever happens, the guard earns at most {bound} per {unit} less than the {best}{of_word}"),
         *(("Note", printable(note, 400)) for note in found.notes),

@@ -3,6 +3,7 @@
 import html
 import math
 from collections.abc import Iterable
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .auditing import Audit
 
 LISTED = 100  # streams
+_CLOSE = 0.05  # a share is to its forecast, from here on
 _FRAME = """<!doctype html>
 <html lang="en">
 <head>
@@ -51,7 +53,7 @@ def page(found: "Audit") -> str:
         f'<ul class="warn">{against}</ul>' if against else "",
         "<h2>Money over time</h2>",
         _money(found),
-        "<h2>Was it right as often as it said?</h2>",
+        "<h2>Did outcomes occur as often as forecast?</h2>",
         _reliability(found),
         _streams(found) if found.streams.height > 1 else "",
         "<h2>How this was made</h2>",
@@ -95,24 +97,29 @@ def _table(shown: Table, wide: tuple[int, ...] = ()) -> str:
 
 
 def _streams(found: "Audit") -> str:
-    """A table of the streams, those with an alarm first."""
-    word, ranked = words.stream_word(found), words.by_evidence(found).head(LISTED)
+    """A table of the streams, those with an alarm first; of very many, these alone."""
+    word, ranked = words.stream_word(found), words.by_evidence(found)
+    if ranked.height > LISTED:
+        ranked = ranked.head(min(found.alarms, LISTED))
     decimals, rows = words.decimals_for([*ranked["model"], *ranked["guard"]]), []
     for row in ranked.iter_rows(named=True):
-        times = {name: words.when(row[name], row[f"{name}_time"]) for name in ("since", "alarm") if row[name]}
-        alarm = times.get("alarm", "-") + " (may be chance)" * ("alarm" in times and not row["named"])
+        since, alarm = (
+            words.when(row[name], row[f"{name}_time"], month="%b") if row[name] else "-" for name in ("since", "alarm")
+        )
+        alarm += " ?" * (row["alarm"] is not None and not row["named"])
         earned = words.money(row["model"], None, decimals)
         more = words.money(row["guard"] - row["model"], None, decimals, signed=True)
         ends = "yes" if row["follows"] else "no"
-        rows.append(
-            (printable(row["stream"], 60), f"{row['steps']:,}", earned, more, times.get("since", "-"), alarm, ends)
-        )
+        rows.append((printable(row["stream"], 60), f"{row['steps']:,}", earned, more, since, alarm, ends))
     others = "difference guarded", "wrong since about", "alarm", "followed at the end"
     header = word, words.plural(found.unit), words.COLUMNS[0], *others
-    rest = found.streams.height - LISTED
-    more = f'<p class="note">{rest:,} more are in streams.parquet.</p>' if rest > 0 else ""
+    notes = ["? may be chance."] * any(row[5].endswith("?") for row in rows)
+    if rest := found.streams.height - len(rows):
+        quiet = "" if len(rows) < found.alarms else " without an alarm"
+        notes.append(f"{rest:,} more{quiet} are in streams.parquet.")
     title = f'<h2 class="streams">{_safe(_capital(words.plural(word)))}</h2>'
-    return f"{title}\n{_table(Table('', header, tuple(rows)), wide=(1, 2, 4))}{more}"
+    table = _table(Table("", header, tuple(rows)), wide=(1, 2, 4)) if rows else ""
+    return f'{title}\n{table}<p class="note">{" ".join(notes)}</p>'
 
 
 # Drawings.
@@ -227,7 +234,7 @@ def _money(found: "Audit") -> str:
         parts += [plot.line(name, x_P, line) for name, line in lines.items()]
         if "alarm" in marks:
             at = float(plot.at(marks["alarm"], 0)[0])
-            label = f"alarm, {words.when(row['alarm'], row['alarm_time'])}"
+            label = f"alarm, {words.when(row['alarm'], row['alarm_time'], month='%b')}"
             parts.append(plot.line("alarm", [marks["alarm"]] * 2, y))
             parts.append(_text(at, 14, label, "start" if at < width / 2 else "end", "mark"))
         drawings.append(_svg(kind, width, height, title, parts))
@@ -238,10 +245,9 @@ def _money(found: "Audit") -> str:
 
 def _step(found: "Audit", row: dict[str, Any], kind: str) -> float:
     """Where the step of an event of the only stream is on the axis of money."""
-    local = words.TIME.fullmatch(row[f"{kind}_time"] or "")
-    if found.at_P.dtype.kind != "M" or local is None:
+    if found.at_P.dtype.kind != "M":
         return float(row[kind])
-    return float(_place(np.datetime64("T".join(filter(None, local.group("day", "minute"))))))
+    return float(_place(np.datetime64(datetime.fromisoformat(row[f"{kind}_time"]).replace(tzinfo=None))))
 
 
 def _reliability(found: "Audit") -> str:
@@ -251,9 +257,8 @@ def _reliability(found: "Audit") -> str:
     if s > 1 and not found.levels:
         s = max(range(s + 1), key=lambda state: _worst(*_shares(found, len(names) - 1, state))[1])
     panels = "".join(_panel(found, name, part, s) for part, name in enumerate(names))
-    note = "Dots on the dashed line: as often as it said; bars are 95% intervals, as if"
-    units = _safe(words.plural(found.unit))
-    return f'<div class="two">{panels}</div><p class="note">{note} {units} were independent.</p>'
+    note = f"Dashed: as often as forecast. Bars: 95% intervals, if {words.plural(found.unit)} are independent."
+    return f'<div class="two">{panels}</div><p class="note">{_safe(note)}</p>'
 
 
 def _shares(found: "Audit", part: int, s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -282,8 +287,8 @@ def _panel(found: "Audit", name: str, part: int, s: int) -> str:
         return f"<figure><h3>{_safe(name)}</h3><figcaption>Nothing is recorded.</figcaption></figure>"
     state = "" if found.levels else words.stakes(found.problem)[0][s]
     sentence = _diagnosis(found, n_K, forecast_K, share_K, printable(state, 30))
-    axes = ("what it said", f"how often {printable(state, 16)} came")
-    axes = ("level of the quantile", "at or below it") if found.levels else axes
+    axes = ("forecast", f"how often {printable(state, 16)} occurred")
+    axes = ("level of the quantile", "how often at or below it") if found.levels else axes
     plot, kind = Plot((0, 1), (0, 1), (52, 26, 380, 266)), "model" if part else "guard"
     percents = [(share / 100, f"{share}%") for share in range(0, 101, 20)]
     parts = [plot.grid(percents, percents), plot.line("best", [0, 1], [0, 1])]
@@ -293,7 +298,7 @@ def _panel(found: "Audit", name: str, part: int, s: int) -> str:
         middle, half = q + z * z / 2 / n, z * math.sqrt(q * (1 - q) / n + (z / 2 / n) ** 2)
         ends = np.array([middle - half, middle + half]) / (1 + z * z / n)
         (x, y), size = plot.at(p, q), 3 + 4 * math.sqrt(n / n_K.max())
-        says = f"{_percent(p)} said, {_percent(q)} came, {words.counted(int(n), found.unit)}"
+        says = f"{_percent(p)} forecast, {_percent(q)} occurred, {words.counted(int(n), found.unit)}"
         dot = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}"><title>{_safe(says)}</title></circle>'
         parts += [plot.line(f"{kind} bar", [p, p], ends), dot]
     svg = _svg("panel", 400, 308, f"{name}. {sentence}", parts)
@@ -301,21 +306,21 @@ def _panel(found: "Audit", name: str, part: int, s: int) -> str:
 
 
 def _diagnosis(found: "Audit", n_K: np.ndarray, forecast_K: np.ndarray, share_K: np.ndarray, state: str) -> str:
-    """The worst of a drawing of reliability: within chance, upside down, stuck, or otherwise off."""
+    """The worst of a drawing of reliability: within chance, close, upside down, stuck, or otherwise off."""
     k, off = _worst(n_K, forecast_K, share_K)
     forecast, share, steps = _percent(forecast_K[k]), _percent(share_K[k]), words.counted(int(n_K[k]), found.unit)
     if found.levels:
-        worst = f"{share} of outcomes ({steps}) were at or below what it called the {forecast} quantile."
+        worst = f"{share} of outcomes ({steps}) were at or below the {forecast} quantile."
     elif len(n_K) == 1:
-        worst = f"it said about {forecast} for {state} every time ({steps}); it came in {share}."
+        worst = f"the forecast of {state} was always about {forecast} ({steps}), and {state} occurred in {share}."
     else:
-        worst = f"when it said {forecast} for {state} ({steps}), it came in {share}."
-    if off < 3:
-        return f"Within chance. At worst: {worst}"
+        worst = f"where the forecast of {state} was about {forecast} ({steps}), {state} occurred in {share}."
+    if off < 3 or abs(forecast_K[k] - share_K[k]) < _CLOSE:
+        return f"{'Within chance' if off < 3 else 'Close'}. At worst: {worst}"
     x_K, y_K = forecast_K - forecast_K.mean(), share_K - share_K.mean()
     if len(n_K) > 2 and x_K @ y_K < -0.5 * math.sqrt((x_K @ x_K) * (y_K @ y_K)):
         return f"Upside down: {worst}"
-    return _capital(worst)
+    return f"Stuck: {worst}" if len(n_K) == 1 and n_K[0] > 1 and not found.levels else _capital(worst)
 
 
 def _percent(share: float) -> str:

@@ -63,7 +63,7 @@ def proposed(path: str | Path) -> Proposal:
     lines = [
         "# How `lowregret audit --config audit.toml` audits this log, by its first rows: check every line, and fill in",
         f"# {payoffs_name} and every {_FILL}. Paths are relative to this file. What else may stand here:",
-        "# docs/reference/audit.md",
+        "# docs/reference/command-line.md",
         f"log = {_quoted(Path(path).name)}",
         f"payoffs = {_quoted(payoffs_name)}",
         "",
@@ -234,7 +234,7 @@ def _of_numbers(outcomes: pl.Series) -> str:
     shown, fill = ", ".join(f"{value:.6g}" for value in ends), f'"{_FILL}"'
     if ends[0] == 0:
         return (
-            "# What an order earns, where the demand is a number. Other payoffs: docs/reference/audit.md\n"
+            "# What an order earns, where the demand is a number. Other payoffs: docs/reference/command-line.md\n"
             f'kind = "newsvendor"\nprice = {fill}  # for each one sold\ncost = {fill}  # for each one ordered\n'
             f"salvage = 0  # for each one left over\nactions = [{shown}]  # what may be ordered\n"
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import first_true, to_numpy
-from ..engine import Actions, Comparators, References, Said
+from ..engine import Actions, Comparators, Inputs, References
 from ..forecasts import Forecast
 from ..problems import DecisionProblem, Payoff, Positions, a_problem, by_name
 
@@ -56,11 +56,11 @@ class Block(NamedTuple):
         """Which steps are recorded, with their outcomes."""
         return self.recorded_NxT if self.missing_NxT is None else self.recorded_NxT & ~self.missing_NxT
 
-    def known(self, problem: Any) -> Said:
+    def known(self, problem: Any) -> Inputs:
         """All that was known of every step before its outcome."""
         references, context, payoffs, scale = self.side
         utility = None if payoffs is None else problem.utility_of(payoffs)
-        return Said(self.forecasts, () if references is None else references, context, scale, utility)
+        return Inputs(self.forecasts, () if references is None else references, context, scale, utility)
 
     def part(self, rows: np.ndarray) -> "Block":
         """Some of its streams."""

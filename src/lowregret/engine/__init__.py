@@ -4,8 +4,8 @@ from .bets import OWN_TEST, ExactTest, NoTest, Suspect, Test, prior_of
 from .comparators import Actions, Comparators, References
 from .fallbacks import Fallback, Recovery, UseReference
 from .responses import BestResponse, QuantalResponse, Response
-from .run import Engine, Setting, Told, Trace
-from .step import Said, Step
+from .run import Engine, Setting, Signals, Trace
+from .step import Inputs, Step
 
 __all__ = [
     "OWN_TEST",
@@ -15,17 +15,17 @@ __all__ = [
     "Engine",
     "ExactTest",
     "Fallback",
+    "Inputs",
     "NoTest",
     "QuantalResponse",
     "Recovery",
     "References",
     "Response",
-    "Said",
     "Setting",
+    "Signals",
     "Step",
     "Suspect",
     "Test",
-    "Told",
     "Trace",
     "UseReference",
     "prior_of",

@@ -28,11 +28,11 @@ from .. import inputs
 from ..arrays import at_most, pick, running_product, running_sum, total
 from ..certificates import Certificate
 from ..certificates.every_start import Prior, joint_prior
-from ..certificates.promises import FallbackBound, FromTheStart, SwitchesLate, SwitchesOnce, Unproved
+from ..certificates.promises import FromTheStart, Switches, Unproved
 from .fallbacks import Recovery
 from .layout import Shapes, Views
 from .responses import TIE
-from .step import Came, Step
+from .step import Outcome, Step
 
 MOST = 1e300  # wealth is capped here, long after any alarm
 LEAST_DELTA = 1e-250  # keeps 1/delta below that cap
@@ -70,12 +70,12 @@ class Watch(Protocol):
 
     threshold: float  # an alarm is raised where the mean level of all classes reaches it
     fresh_level: float  # what the level of a class is before its first outcome
-    in_logs: bool  # whether evidence is told as the logarithm of the level
+    in_logs: bool  # whether evidence is stated as the logarithm of the level
     compares: bool  # whether it goes by what the fallback would have played
 
     def shapes(self) -> Shapes: ...
     def start(self, memory: Views) -> None: ...
-    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         """The level ``[N]`` after the outcome of a step, the ``number_N``-th of its episode."""
 
     def suspect(self, memory: Views, n: int) -> Suspect | None:
@@ -133,7 +133,8 @@ class NoTest:
         promise = FromTheStart(
             problem=setting.payoff_range,
             temperature=setting.temperature,
-            fallback=FallbackBound(setting.play.name, setting.play.regret_after),
+            fallback=setting.play.name,
+            regret_after=setting.play.regret_after,
             lag=setting.lag,
             counts_model=setting.play.counts_model,
         )
@@ -150,7 +151,7 @@ class Unwatched:
 
     def start(self, memory: Views) -> None: ...
 
-    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         return 1.0
 
     def suspect(self, memory: Views, n: int) -> Suspect:
@@ -196,19 +197,20 @@ class ExactTest:
             unproved = f"{type(setting.response).__name__}, of which no regret was proved"
         if unproved is not None:
             return Unproved(problem=problem, tv_bound=self.delta, called=unproved).certificate(steps)
-        made: dict[str, Any] = {
-            "problem": problem,
-            "tv_bound": self.delta,
-            "temperature": setting.temperature,
-            "fallback": FallbackBound(play.name, play.regret_after),
-            "prior": prior_of(setting),
-            "delta": setting.class_delta,
-            "contexts": setting.n_contexts,
-            "against": str(setting.against),
-            "counts_model": play.counts_model,
-            "payoffs_change": setting.problem.is_changing,
-        }
-        promise = SwitchesOnce(**made) if setting.lag == 1 else SwitchesLate(**made, lag=setting.lag)
+        promise = Switches(
+            problem=problem,
+            tv_bound=self.delta,
+            temperature=setting.temperature,
+            fallback=play.name,
+            regret_after=play.regret_after,
+            prior=prior_of(setting),
+            delta=setting.class_delta,
+            contexts=setting.n_contexts,
+            lag=setting.lag,
+            against=str(setting.against),
+            counts_model=play.counts_model,
+            payoffs_change=setting.problem.is_changing,
+        )
         return promise.certificate(steps)
 
 
@@ -257,7 +259,7 @@ class Bets:
         if self.second:
             memory.second_unspent[:] = 1 - self.prior.share
 
-    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
+    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         xp, at_NxE = self.xp, step.at_NxE
         awake = slice(None) if at_NxE is None else (xp.arange(at_NxE.shape[0])[:, None], at_NxE)
         memory.clock_P[awake] += 1
@@ -265,20 +267,20 @@ class Bets:
         joins_NxExK = xp.where(clock_NxEx1 == 1, self.first_K, self.later_K * self._later(clock_NxEx1))
         if self.factor_AxSxAxK is not None and step.scale_N is None:
             played_NxE = xp.argmax(step.plays_NxExA, axis=-1)
-            factor_NxExK = self.factor_AxSxAxK[step.advised_N[:, None], came.state_N[:, None], played_NxE]
+            factor_NxExK = self.factor_AxSxAxK[step.advised_N[:, None], outcome.state_N[:, None], played_NxE]
         else:
-            excess_NxExK = self._excess(step, came)
-            factor_NxExK = xp.exp(came.gained_NxE[..., None] * self.rates_K) / (1 + excess_NxExK)
+            excess_NxExK = self._excess(step, outcome)
+            factor_NxExK = xp.exp(outcome.gained_NxE[..., None] * self.rates_K) / (1 + excess_NxExK)
         grown_NxExK = (memory.wealth_PxK[awake] + joins_NxExK) * factor_NxExK
         memory.wealth_PxK[awake] = xp.minimum(grown_NxExK, self.most)
         # Infinite once a state occurred to which the model gave probability 0: no odds would make that bet fair.
         left_N = memory.unspent - joins_NxExK.sum((-2, -1))
-        unspent_N = xp.where(came.chance_N > 0, left_N * (left_N > TIE), math.inf)
+        unspent_N = xp.where(outcome.chance_N > 0, left_N * (left_N > TIE), math.inf)
         memory.unspent[:] = unspent_N
         level_N = memory.wealth_PxK.sum((-2, -1)) + unspent_N
         memory.actors[:] = level_N
         if self.second:
-            return level_N + self._bet_on_mixture(memory, step, came, number_N)
+            return level_N + self._bet_on_mixture(memory, step, outcome, number_N)
         newer = joins_NxExK > memory.richest_PxK[awake] * (1 + TIE)
         memory.since_PxK[awake] = xp.where(newer, number_N[:, None, None], memory.since_PxK[awake])
         richest_NxExK = xp.where(newer, joins_NxExK, memory.richest_PxK[awake]) * factor_NxExK
@@ -292,7 +294,7 @@ class Bets:
         end = self.prior.horizon
         return 6 / (clock * (clock + 1)) if end is None else self.xp.astype(clock <= end, clock.dtype)
 
-    def _excess(self, step: Step, came: Came) -> Any:
+    def _excess(self, step: Step, outcome: Outcome) -> Any:
         """By how much the mean payoff of a bet under the forecast exceeds 1, at least 0: ``[N, E, K]``."""
         xp = self.xp
         over_NxExA = step.plays_NxExA - step.model_NxA[:, None]
@@ -301,11 +303,11 @@ class Bets:
         weights_NxM, gain_NxExM, own_weight = self.setting.outcomes.cells(step, over_NxExA)
         if self.second:
             return self._excess_at_ends(gain_NxExM)
-        excess = came.gained_NxE[..., None] * 0 * self.rates_K
+        excess = outcome.gained_NxE[..., None] * 0 * self.rates_K
         for m in range(weights_NxM.shape[1]):
             excess = excess + weights_NxM[:, m, None, None] * xp.expm1(gain_NxExM[:, :, m, None] * self.rates_K)
         if own_weight:
-            excess = excess + own_weight * xp.expm1(came.gained_NxE[..., None] * self.rates_K)
+            excess = excess + own_weight * xp.expm1(outcome.gained_NxE[..., None] * self.rates_K)
         return xp.maximum(excess, self.none)
 
     def _excess_at_ends(self, gain_NxExM: Any) -> Any:
@@ -328,11 +330,11 @@ class Bets:
         won_AxSxAxK = xp.exp(xp.moveaxis(gain_AxAxS, 2, 1)[..., None] * self.rates_K)
         return won_AxSxAxK / charge_AxAxK[:, None]
 
-    def _bet_on_mixture(self, memory: Views, step: Step, came: Came, number_N: Any) -> Any:
+    def _bet_on_mixture(self, memory: Views, step: Step, outcome: Outcome, number_N: Any) -> Any:
         """The wealth of the second bettor where it counts, else 0: ``[N]``."""
         xp, t_N = self.xp, step.clock_N + 1
-        likely_N = step.mixture_NxS[xp.arange(t_N.shape[0]), came.state_N]
-        odds_N = likely_N / xp.where(came.chance_N > 0, xp.maximum(came.chance_N, self.least), likely_N)
+        likely_N = step.mixture_NxS[xp.arange(t_N.shape[0]), outcome.state_N]
+        odds_N = likely_N / xp.where(outcome.chance_N > 0, xp.maximum(outcome.chance_N, self.least), likely_N)
         joins_N = xp.where(t_N == 1, self.second_first, self.second_later * self._later(t_N))
         memory.second[:] = xp.minimum(memory.second + joins_N, self.most / xp.maximum(odds_N, self.one)) * odds_N
         left_N = memory.second_unspent - joins_N
@@ -341,7 +343,7 @@ class Bets:
         better_N = drift_N > TIE
         memory.drift[:] = drift_N * better_N
         memory.lowest[:] = xp.where(better_N, memory.lowest, number_N)
-        gained_N = ((step.mixed_NxA - step.model_NxA) * came.paid_NxA).sum(-1)
+        gained_N = ((step.mixed_NxA - step.model_NxA) * outcome.paid_NxA).sum(-1)
         rise_N = memory.rise + gained_N
         above_N = rise_N > TIE
         if not above_N.any():

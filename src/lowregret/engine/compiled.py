@@ -23,7 +23,7 @@ IN_ROW = "lead_P realised_P level_D observed missed reported alarm at_alarm head
 IN_BLOCK = """wealth_PxK richest_PxK since_PxK clock_P unspent actors second second_unspent rise spread age drift lowest
     counts_CxRxMxS weights_CxL lead_CxX gap_C account_CxX is_safe_C trusted seen_C clock"""
 IN_WAITING = """in_force context scale advised forecast_S mixture_S model_A mixed_A policy_A references_QxS answers_QxA
-    answered_Q payoffs_AxS paid_A paid_X expert_X gain_S excess_K factor_K"""  # from paid_A on: room to reckon
+    answered_Q payoffs_AxS paid_A paid_X expert_X gain_S excess_K factor_K"""  # from paid_A on: work space
 CONSTANTS = "utility_AxS keep_M rates_K first_K later_K doubles_K factor_AxSxAxK voice_E place_E apart_E kinds_Gx3"
 NUMBERS = """temperature warmth horizon second_first second_later threshold mixing limit
     tie budget_tie most least least_chance home gone sum_tolerance"""
@@ -37,7 +37,9 @@ ALARM, RETURNED, DROPPED = 1, 2, 4  # what an outcome may lead to
 
 Vector = Any  # an array, or a view of one
 At = Any  # a record of ``AT``, or an array of one
-Said = Any  # of all streams and steps: laws, references, contexts, scales, payoffs; what there is none of is empty
+Inputs = (
+    Any  # of all streams and steps: forecasts, references, contexts, scales, payoffs; what there is none of is empty
+)
 
 
 def compiled(function: Callable[..., Any], **more: Any) -> Any:
@@ -108,15 +110,15 @@ def highest(values: Vector, n: int) -> float:
 
 
 @compiled
-def read_law(at: At, law_S: Vector, own_S: Vector) -> bool:
+def read_forecast(at: At, probs_S: Vector, own_S: Vector) -> bool:
     """Probabilities, into ``own_S``; whether they are: a NaN is in their sum."""
-    whole = total(law_S, at.S)
+    whole = total(probs_S, at.S)
     if not abs(whole - 1.0) <= at.sum_tolerance:
         return False
     for s in range(at.S):
-        if law_S[s] < 0.0:
+        if probs_S[s] < 0.0:
             return False
-        own_S[s] = law_S[s] / whole
+        own_S[s] = probs_S[s] / whole
     return True
 
 
@@ -130,11 +132,11 @@ def best_action(at: At, worth_A: Vector) -> int:
 
 
 @compiled
-def respond(at: At, payoffs_AxS: Vector, law_S: Vector, temperature: float, plays_A: Vector) -> int:
+def respond(at: At, payoffs_AxS: Vector, probs_S: Vector, temperature: float, plays_A: Vector) -> int:
     """The mixed action that answers a forecast, into ``plays_A``; returns the best action by it."""
     A = at.A
     for a in range(A):
-        plays_A[a] = dot(line(payoffs_AxS, 0, at.S, a), law_S, at.S)
+        plays_A[a] = dot(line(payoffs_AxS, 0, at.S, a), probs_S, at.S)
     best, top = best_action(at, plays_A), highest(plays_A, A)
     if temperature == 0.0:
         for a in range(A):
@@ -203,14 +205,14 @@ def play_safe(at: At, c: Vector, block: Vector, waiting: Vector) -> None:
 
 
 @compiled
-def advise(at: At, c: Vector, row: Vector, waiting: Vector, number: int, said: Said, n: int) -> bool:
-    """Fills ``waiting`` with all that the outcome will need, by the n-th of what was said; False: it is no law."""
-    laws, references, contexts, scales, payoffs = said
+def advise(at: At, c: Vector, row: Vector, waiting: Vector, number: int, given: Inputs, n: int) -> bool:
+    """Fills ``waiting`` with all that the outcome will need, by the n-th that is given; False: it is no forecast."""
+    forecasts, references, contexts, scales, payoffs = given
     A, S, block = at.A, at.S, line(row, at.head, at.block, (number - 1) % at.D)
     forecast_S, mixture_S = line(waiting, at.forecast_S, S), line(waiting, at.mixture_S, S)
     model_A, mixed_A = line(waiting, at.model_A, A), line(waiting, at.mixed_A, A)
     answered_Q, utility_AxS = line(waiting, at.answered_Q, at.Q), line(c, at.utility_AxS, A * S)
-    if not read_law(at, line(laws, 0, S, n), forecast_S):
+    if not read_forecast(at, line(forecasts, 0, S, n), forecast_S):
         return False
     if at.changes:
         utility_AxS = line(waiting, at.payoffs_AxS, A * S)
@@ -222,7 +224,7 @@ def advise(at: At, c: Vector, row: Vector, waiting: Vector, number: int, said: S
     waiting[at.advised] = respond(at, utility_AxS, forecast_S, temperature, model_A)
     for q in range(at.Q):
         reference_S = line(waiting, at.references_QxS, S, q)
-        if not read_law(at, line(references, 0, S, n * at.Q + q), reference_S):
+        if not read_forecast(at, line(references, 0, S, n * at.Q + q), reference_S):
             return False
         answered_Q[q] = respond(at, utility_AxS, reference_S, temperature, line(waiting, at.answers_QxA, A, q))
     if in_force or at.bets_on_mixture:
@@ -419,7 +421,7 @@ def recover(at: At, block: Vector, waiting: Vector, own: float) -> None:
 
 @compiled
 def share_of_class(at: At, block: Vector) -> float:
-    """How much of what this class plays next is the model's: the mean over contexts, by how often they came."""
+    """How much of what this class plays next is the model's: the mean over contexts, by how often they occurred."""
     seen_C, is_safe_C, found, often = line(block, at.seen_C, at.C), line(block, at.is_safe_C, at.C), 0.0, 0.0
     for x in range(at.C):
         found += (seen_C[x] + 1e-9) * line(block, at.weights_CxL, at.L, x)[0] * (is_safe_C[x] == 0.0)
@@ -523,10 +525,10 @@ def observe(at: At, c: Vector, row: Vector, waiting: Vector, number: int, state:
 
 
 @compiled
-def are_all(at: At, said: Said, n: int) -> bool:
+def are_all(at: At, given: Inputs, n: int) -> bool:
     """Whether the inputs have the sizes that n steps need."""
-    laws, references, contexts, scales, payoffs = said
-    if laws.size != n * at.S or references.size != n * at.Q * at.S or payoffs.size != n * at.changes * at.A * at.S:
+    forecasts, references, contexts, scales, payoffs = given
+    if forecasts.size != n * at.S or references.size != n * at.Q * at.S or payoffs.size != n * at.changes * at.A * at.S:
         return False
     return (contexts.size == n or at.C == 1) and (scales.size == n or scales.size == 0)
 
@@ -534,15 +536,15 @@ def are_all(at: At, said: Said, n: int) -> bool:
 @compiled
 def advise_all(
     sizes: At, c: Vector, rows: Vector, waiting: Vector, number: int,
-    laws: Vector, references: Vector, contexts: Vector, scales: Vector, payoffs: Vector,
+    forecasts: Vector, references: Vector, contexts: Vector, scales: Vector, payoffs: Vector,
 ) -> int:  # fmt: skip
-    """``advise`` for every stream; returns the likeliest action of the last, or -1 - n if the n-th has no laws."""
-    at, N, said, likeliest = sizes[0], rows.size // sizes[0].row, (laws, references, contexts, scales, payoffs), 0
-    if not are_all(at, said, N):
+    """``advise`` for every stream; returns the likeliest action of the last, or -1 - n if the n-th has no forecasts."""
+    at, N, given, likeliest = sizes[0], rows.size // sizes[0].row, (forecasts, references, contexts, scales, payoffs), 0
+    if not are_all(at, given, N):
         return -1
     for n in range(N):
         row, own = line(rows, 0, at.row, n), line(waiting, 0, at.waiting, n)
-        if not advise(at, onwards(c, 0), row, own, number, said, n):
+        if not advise(at, onwards(c, 0), row, own, number, given, n):
             return -1 - n
         likeliest = best_action(at, line(own, at.policy_A, at.A))
     return likeliest
@@ -556,54 +558,55 @@ def observe_one(sizes: At, c: Vector, row: Vector, waiting: Vector, number: int,
 
 @compiled
 def observe_all(
-    sizes: At, c: Vector, rows: Vector, waiting: Vector, number: int, states: Vector, actions: Vector, told: Vector
+    sizes: At, c: Vector, rows: Vector, waiting: Vector, number: int, states: Vector, actions: Vector, signals: Vector
 ) -> None:
-    """``observe`` for every stream, into ``told``; ``actions`` may be empty."""
+    """``observe`` for every stream, into ``signals``; ``actions`` may be empty."""
     at = sizes[0]
     for n in range(states.size):
         row, own = line(rows, 0, at.row, n), line(waiting, 0, at.waiting, n)
-        told[n] = observe(at, onwards(c, 0), row, own, number, states[n], actions[n] if actions.size else -1)
+        signals[n] = observe(at, onwards(c, 0), row, own, number, states[n], actions[n] if actions.size else -1)
 
 
 @compiled
 def record(
     sizes: At, c: Vector, rows: Vector, waiting: Vector, begin: int,
-    laws: Vector, references: Vector, contexts: Vector, scales: Vector, payoffs: Vector,
-    states: Vector, known_T: Vector, order_T: Vector, told: Vector, traced: Vector, alarmed: Vector,
+    forecasts: Vector, references: Vector, contexts: Vector, scales: Vector, payoffs: Vector,
+    states: Vector, known_T: Vector, order_T: Vector, signals: Vector, traced: Vector, alarmed: Vector,
 ) -> int:  # fmt: skip
-    """All T steps of every stream, into ``told``; returns the first place of what was said whose laws are none, or -1.
+    """All T steps of every stream, into ``signals``; returns the first place where a forecast is none, or -1.
 
     The outcome of a step comes after ``known_T`` of them were advised, those that come together in ``order_T``.
-    ``traced`` is told of each step: level, evidence and share after its outcome, the share before it, the policy, the
+    ``traced`` has of each step the level, evidence and share after its outcome, the share before it, the policy, the
     model's response; ``alarmed`` the row of each stream at its alarm. If they are empty, a stream ends with its alarm.
     """
-    at, said = sizes[0], (laws, references, contexts, scales, payoffs)
+    at, given = sizes[0], (forecasts, references, contexts, scales, payoffs)
     A, D, F, T, traces, constants = at.A, at.D, at.traced, known_T.size, traced.size > 0, onwards(c, 0)
-    if not are_all(at, said, states.size):
+    if not are_all(at, given, states.size):
         return 0
     for n in range(rows.size // at.row):
-        row, came = line(rows, 0, at.row, n), 0
+        row, observed = line(rows, 0, at.row, n), 0
         for t in range(T):
             own, about_F = line(waiting, 0, at.waiting, (begin + t) % D), line(traced, 0, F, n * T + t)
             if traces:
                 about_F[3] = share(at, row)
-            if not advise(at, constants, row, own, begin + t, said, n * T + t):
+            if not advise(at, constants, row, own, begin + t, given, n * T + t):
                 return n * T + t
             if traces:
                 copy(line(own, at.policy_A, A), A, line(about_F, 4, A))
                 copy(line(own, at.model_A, A), A, line(about_F, 4 + A, A))
-            while came < T and known_T[order_T[came]] <= t + 1:
-                i, number, came = n * T + order_T[came], begin + order_T[came], came + 1
-                told[i] = observe(at, constants, row, line(waiting, 0, at.waiting, number % D), number, states[i], -1)
+            while observed < T and known_T[order_T[observed]] <= t + 1:
+                t_own, observed = order_T[observed], observed + 1
+                i, number, own = n * T + t_own, begin + t_own, line(waiting, 0, at.waiting, (begin + t_own) % D)
+                signals[i] = observe(at, constants, row, own, number, states[i], -1)
                 if traces:
                     level_D, about_F = line(row, at.level_D, D), line(traced, 0, F, i)
                     about_F[0], about_F[1] = level_D[(number - 1) % D], math.log(max(total(level_D, D) / D, 1e-300))
-                    about_F[2] = share(at, row) if told[i] else 1.0
-                    if told[i] == ALARM:
+                    about_F[2] = share(at, row) if signals[i] else 1.0
+                    if signals[i] == ALARM:
                         copy(row, at.row, line(alarmed, 0, at.row, n))
-                elif told[i] == ALARM:
-                    came = T + 1
-            if came > T:
+                elif signals[i] == ALARM:
+                    observed = T + 1
+            if observed > T:
                 break
     return -1
 
@@ -612,13 +615,13 @@ def compile_all() -> None:
     """Everything, for the only types it is ever called with: from here on, another type is an error."""
     floats, ints = float64[::1], int64[::1]
     held = from_dtype(AT)[::1], floats, floats, floats, int64
-    said = floats, floats, ints, floats, floats
-    doors = (
-        (advise_all, (*held, *said)),
+    given = floats, floats, ints, floats, floats
+    entries = (
+        (advise_all, (*held, *given)),
         (observe_one, (*held, int64, int64)),
         (observe_all, (*held, ints, ints, ints)),
-        (record, (*held, *said, ints, ints, ints, ints, floats, floats)),
+        (record, (*held, *given, ints, ints, ints, ints, floats, floats)),
     )
-    for door, given in doors:
-        door.compile(given)
-        door.disable_compile()
+    for entry, types_of in entries:
+        entry.compile(types_of)
+        entry.disable_compile()

@@ -29,11 +29,11 @@ from typing import Any, Protocol, final, runtime_checkable
 from .. import inputs
 from ..arrays import some
 from ..certificates.bounds import Bound
-from ..certificates.switching import WayBack
+from ..certificates.switching import RecoveryBound
 from ..predictors import Predictor
 from .layout import Shapes, Views
 from .mixture import Mixture
-from .step import Came, Step
+from .step import Outcome, Step
 
 TIE = 1e-9  # of the budget: sums that reach it but for rounding have reached it
 LEAST = 1e-12  # of utility: a smaller gap is rounding, and the rate it implies would amplify that
@@ -59,7 +59,7 @@ class Play(Protocol):
     def prepare(self, memory: Views, step: Step) -> Step:
         """The step with what the fallback plays in ``policy_NxA``, and what it believes."""
 
-    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None: ...
+    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None: ...
     def share(self, memory: Views, seen_NxC: Any) -> Any:
         """How much of what it plays next is the model's, ``[N]``."""
 
@@ -163,14 +163,14 @@ class Hedge:
         below_N = xp.log(xp.mean(xp.exp((lead_NxX - best_N[:, None]) * rate_N[:, None]), axis=-1)) / rate_N
         return xp.where(gap_N > LEAST, best_N + below_N, best_N)
 
-    def paid(self, came: Came) -> Any:
+    def paid(self, outcome: Outcome) -> Any:
         """What each expert earned, ``[N, X]``."""
-        model_Nx1 = came.model_N[:, None]
-        return self.xp.concat([came.gained_NxE + model_Nx1, model_Nx1], axis=1)
+        model_Nx1 = outcome.model_N[:, None]
+        return self.xp.concat([outcome.gained_NxE + model_Nx1, model_Nx1], axis=1)
 
 
 def averaged(share_NxC: Any, seen_NxC: Any) -> Any:
-    """The mean over contexts, weighted by how often they came."""
+    """The mean over contexts, weighted by how often they occurred."""
     often_NxC = seen_NxC + 1e-9
     return (share_NxC * often_NxC).sum(-1) / often_NxC.sum(-1)
 
@@ -192,7 +192,7 @@ class MixtureThenHedge:
         self.limit = math.inf if span == 0 else made.budget * span
         if steps is not None:
             self.limit *= math.sqrt(steps / setting.n_contexts)
-        back = WayBack(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
+        back = RecoveryBound(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
         self.regret_after = partial(_with_mixture, back)
 
     def shapes(self) -> Shapes:
@@ -214,13 +214,13 @@ class MixtureThenHedge:
             mixture_NxS=mixture_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=mixed_NxA, policy_NxA=policy_NxA
         )
 
-    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
-        self.mixture.update(memory, step, came)
+    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
+        self.mixture.update(memory, step, outcome)
         if not some(step.in_force_N):
             return
         xp, late_N = self.xp, step.in_force_N
-        paid_NxX = self.hedge.paid(came)
-        own_N = (step.policy_NxA * came.paid_NxA).sum(-1)
+        paid_NxX = self.hedge.paid(outcome)
+        own_N = (step.policy_NxA * outcome.paid_NxA).sum(-1)
         account_NxX = memory.account_CxX[step.here] + paid_NxX - own_N[:, None]
         account_NxX = account_NxX * (account_NxX > 0) * late_N[:, None]
         worst_N = xp.max(account_NxX, axis=-1)
@@ -243,7 +243,7 @@ class HedgeAlone:
 
     def __init__(self, setting: Any) -> None:
         self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
-        back = WayBack(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
+        back = RecoveryBound(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
         self.regret_after = partial(_hedging, back)
 
     def shapes(self) -> Shapes:
@@ -254,10 +254,10 @@ class HedgeAlone:
     def prepare(self, memory: Views, step: Step) -> Step:
         return step._replace(policy_NxA=self.hedge.plays(memory, step))
 
-    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
+    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
         late_N = step.in_force_N
         if some(late_N):
-            self.hedge.update(memory, step, self.hedge.paid(came), late_N, late_N & False)
+            self.hedge.update(memory, step, self.hedge.paid(outcome), late_N, late_N & False)
             trusts(memory, self.share(memory, seen_NxC), late_N)
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
@@ -294,7 +294,7 @@ class FollowReference:
         self.name, self.setting, self.at = name, setting, setting.references.index(name)
         # Nothing is lost to itself; what is lost to others is not known.
         alone = setting.n_comparators == 1
-        self.regret_after: After = partial(_hedging, WayBack(0.0, 1, None)) if alone else unknown
+        self.regret_after: After = partial(_hedging, RecoveryBound(0.0, 1, None)) if alone else unknown
 
     def shapes(self) -> Shapes:
         return {}
@@ -305,7 +305,7 @@ class FollowReference:
         followed = step.references_NxQxS[:, self.at] if self.setting.outcomes.n_states else None
         return step._replace(policy_NxA=step.answers_NxQxA[:, self.at], mixture_NxS=followed)
 
-    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None: ...
+    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None: ...
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
         return seen_NxC[:, 0] * 0.0
@@ -315,9 +315,9 @@ def unknown(problem: Any, steps: int, temperature: float | None) -> None:
     """What is lost, where nobody knows."""
 
 
-def _with_mixture(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+def _with_mixture(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
     return back.after(steps)
 
 
-def _hedging(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+def _hedging(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
     return back.safe

@@ -15,7 +15,7 @@ from ..problems import DecisionProblem, same_problem
 from .fallbacks import TIE, After, Play, Recovery, averaged, trusts, unknown
 from .layout import Shapes, Views
 from .mixture import Mixture
-from .step import Came, Step
+from .step import Outcome, Step
 
 
 class Learner:
@@ -57,17 +57,17 @@ class Learner:
     def says(self, memory: Views) -> Any:
         """What it predicts ``[N, S]``, or plays ``[N, A]``."""
         held = self.read(memory)
-        said = self.made.policy(held) if self.acts else self.made.predict(held)  # type: ignore[union-attr]
+        found = self.made.policy(held) if self.acts else self.made.predict(held)  # type: ignore[union-attr]
         if not vouched(self.made):
-            said = said_by(self.made, said, self.width, (memory.leaf_0.shape[0],))
-        return self.xp.astype(self.xp.asarray(said), memory.leaf_0.dtype)
+            found = said_by(self.made, found, self.width, (memory.leaf_0.shape[0],))
+        return self.xp.astype(self.xp.asarray(found), memory.leaf_0.dtype)
 
     def recorded(self, state_NxT: Any) -> Any:
         """What it says at every step of recordings, ``[N, T, S]`` or ``[N, T, A]``."""
         if not self.acts:
             return asked_sequence(self.made, state_NxT)  # type: ignore[arg-type]
-        said = self.made.policy_sequence(state_NxT)  # type: ignore[union-attr]
-        return said if vouched(self.made) else said_by(self.made, said, self.width, tuple(state_NxT.shape))
+        found = self.made.policy_sequence(state_NxT)  # type: ignore[union-attr]
+        return found if vouched(self.made) else said_by(self.made, found, self.width, tuple(state_NxT.shape))
 
     def after(self, memory: Views, state_N: Any) -> Any:
         return self.made.update(self.read(memory), state_N)
@@ -105,14 +105,14 @@ class FollowLearner:
         self.learner.write(memory, self.learner.fresh(memory))
 
     def prepare(self, memory: Views, step: Step) -> Step:
-        said = self.learner.says(memory)
+        found = self.learner.says(memory)
         if self.acts:
-            return step._replace(policy_NxA=said, mixed_NxA=said, mixture_NxS=step.forecast)
-        _, played_NxA = self.setting.respond(said, step.payoffs, step.clock_N)
-        return step._replace(mixture_NxS=said, mixed_NxA=played_NxA, policy_NxA=played_NxA)
+            return step._replace(policy_NxA=found, mixed_NxA=found, mixture_NxS=step.forecast)
+        _, played_NxA = self.setting.respond(found, step.payoffs, step.clock_N)
+        return step._replace(mixture_NxS=found, mixed_NxA=played_NxA, policy_NxA=played_NxA)
 
-    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
-        self.learner.write(memory, self.learner.after(memory, came.state_N))
+    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
+        self.learner.write(memory, self.learner.after(memory, outcome.state_N))
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
         return seen_NxC[:, 0] * 0.0
@@ -159,20 +159,20 @@ class MixtureThenLaw:
             mixture_NxS=believed_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=played_NxA, policy_NxA=played_NxA
         )
 
-    def update(self, memory: Views, step: Step, came: Came, seen_NxC: Any) -> None:
-        self.mixture.update(memory, step, came)
+    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
+        self.mixture.update(memory, step, outcome)
         if not some(step.in_force_N):
             return
         xp, late_N, was_N = self.xp, step.in_force_N, memory.is_safe > 0
-        own_N = (step.mixed_NxA * came.paid_NxA).sum(-1)
-        account_NxA = memory.account_A + came.paid_NxA - own_N[:, None]
+        own_N = (step.mixed_NxA * outcome.paid_NxA).sum(-1)
+        account_NxA = memory.account_A + outcome.paid_NxA - own_N[:, None]
         account_NxA = account_NxA * (account_NxA > 0) * late_N[:, None]
         worst_N = xp.max(account_NxA, axis=-1)
         limit = self.limit if self.setting.rounds is not None else self.limit * seen_NxC[:, 0] ** 0.5
         is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
         if some(was_N | is_safe_N):  # safe play goes on, or begins afresh
             goes_on_N = was_N & is_safe_N
-            after = self.safe.after(memory, came.state_N) if some(goes_on_N) else None
+            after = self.safe.after(memory, outcome.state_N) if some(goes_on_N) else None
             self.safe.write(memory, self.safe.fresh(memory))
             if after is not None:
                 self.safe.write(memory, after, goes_on_N)

@@ -19,8 +19,8 @@ from .comparators import Actions, References
 from .fallbacks import MixtureThenHedge
 from .layout import Layout, Views
 from .responses import BestResponse, QuantalResponse
-from .run import Engine, Setting, Told, Trace
-from .step import Said
+from .run import Engine, Setting, Signals, Trace
+from .step import Inputs
 
 NOTHING, NOWHERE = np.empty(0), np.empty(0, dtype=np.int64)
 WORTH_COMPILING = 1 << 17  # steps: for more, compiling is quicker than the array form
@@ -188,8 +188,8 @@ class Loop:
         payoffs_AxS: np.ndarray = NOTHING,
     ) -> tuple[int, Waiting]:
         """The likeliest action (below 0 where a forecast is none), and the step that waits for its outcome."""
-        held, said = np.empty(self.waiting.width), (forecast_S, references_QxS, context_1, scale_1, payoffs_AxS)
-        action = self.kernels.advise_all(self.sizes, self.constants, row, held, number, *said)
+        held, given = np.empty(self.waiting.width), (forecast_S, references_QxS, context_1, scale_1, payoffs_AxS)
+        action = self.kernels.advise_all(self.sizes, self.constants, row, held, number, *given)
         return action, Waiting(held, self.waiting)
 
     def observe_one(self, row: np.ndarray, number: int, waiting: Waiting, state: int, action: int = -1) -> int:
@@ -198,31 +198,31 @@ class Loop:
 
     # Fleets and recordings, as in ``Engine``
 
-    def advise(self, rows: np.ndarray, number: int, said: Said) -> Waiting:
+    def advise(self, rows: np.ndarray, number: int, given: Inputs) -> Waiting:
         """The step of this number, with what is to be played."""
         held = np.empty(len(rows) * self.waiting.width)
-        found = self.kernels.advise_all(self.sizes, self.constants, plain(rows), held, number, *self._said(said))
+        found = self.kernels.advise_all(self.sizes, self.constants, plain(rows), held, number, *self._vectors(given))
         if found < 0:
             raise ValueError(f"forecasts must be probabilities, not so for stream {-1 - found}")
         return Waiting(held, self.waiting)
 
     def observe(
         self, rows: Any, number: int, step: Waiting, outcome_N: Any, missing_N: Any = None, action_N: Any = None
-    ) -> tuple[np.ndarray, Told]:
+    ) -> tuple[np.ndarray, Signals]:
         """The rows after the outcome of a step, and what there is to tell; None came where it is ``missing``."""
-        rows, told_N = np.array(rows), np.empty(len(rows), dtype=np.int64)
+        rows, signals_N = np.array(rows), np.empty(len(rows), dtype=np.int64)
         actions = NOWHERE if action_N is None else plain(action_N, np.int64)
-        came = number, self._states(outcome_N, missing_N), actions, told_N
+        came = number, self._states(outcome_N, missing_N), actions, signals_N
         self.kernels.observe_all(self.sizes, self.constants, rows.reshape(-1), step.held, *came)
-        return rows, self._told(told_N)
+        return rows, self._signals(signals_N)
 
     def run(
-        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
+        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
     ) -> Trace:
         """All steps of recordings ``[N, T, ...]``; each outcome comes as late as it may, or as ``lags_T`` says."""
         (n, T), A = outcomes_NxT.shape, self.engine.setting.outcomes.n_actions
         traced, alarmed = np.empty((n, T, 4 + 2 * A)), np.zeros((n, self.engine.width))
-        played = self._record(rows, said, outcomes_NxT, missing_NxT, begin, lags_T, traced, alarmed)
+        played = self._record(rows, given, outcomes_NxT, missing_NxT, begin, lags_T, traced, alarmed)
         rows, (alarm, turned), known_T = played
         level, evidence, after, share = (traced[..., i] for i in range(4))
         suspects = {(i, t): self.engine.suspect(alarmed[i : i + 1], 0) for i, t in np.argwhere(alarm).tolist()}
@@ -231,37 +231,37 @@ class Loop:
         return Trace(rows, policy, model, share, alarm, turned, evidence, level, known_T, suspects, shares)
 
     def alarms(
-        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
+        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Where ``[N, T]`` the alarms of recordings are raised, and the rows there: a stream ends with its alarm."""
         none = NOTHING, NOTHING
-        rows, told, _ = self._record(rows, said, outcomes_NxT, missing_NxT, begin, lags_T, *none)
-        return told.alarm_N, rows
+        rows, signals, _ = self._record(rows, given, outcomes_NxT, missing_NxT, begin, lags_T, *none)
+        return signals.alarm_N, rows
 
     def _record(
-        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any, begin: int, lags_T: Any, *written: np.ndarray
-    ) -> tuple[np.ndarray, Told, np.ndarray]:
-        rows, told_NxT, T = np.array(rows), np.zeros(outcomes_NxT.shape, dtype=np.int64), outcomes_NxT.shape[1]
+        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any, begin: int, lags_T: Any, *written: Any
+    ) -> tuple[np.ndarray, Signals, np.ndarray]:
+        rows, signals_NxT, T = np.array(rows), np.zeros(outcomes_NxT.shape, dtype=np.int64), outcomes_NxT.shape[1]
         lag, states = self.engine.setting.lag, self._states(outcomes_NxT, missing_NxT)
         known_T = np.minimum(np.arange(T) + (lag if lags_T is None else lags_T), T)
         when = plain(known_T, np.int64), known_T.argsort(kind="stable")
-        flat = [part.reshape(-1) for part in (told_NxT, *written)]
+        flat = [part.reshape(-1) for part in (signals_NxT, *written)]
         held = np.empty(lag * self.waiting.width)
-        played = rows.reshape(-1), held, begin, *self._said(said), states, *when, *flat
+        played = rows.reshape(-1), held, begin, *self._vectors(given), states, *when, *flat
         bad = self.kernels.record(self.sizes, self.constants, *played)
         if bad >= 0:
             raise ValueError(f"forecasts must be probabilities, not so for stream {bad // T} at step {bad % T}")
-        return rows, self._told(told_NxT), known_T
+        return rows, self._signals(signals_NxT), known_T
 
-    def _said(self, said: Said) -> tuple[np.ndarray, ...]:
-        scale = NOTHING if said.scale_N is None else plain(said.scale_N)
-        payoffs = NOTHING if said.payoffs is None else plain(said.payoffs)
-        contexts = NOWHERE if said.context_N is None else plain(said.context_N, np.int64)
-        return plain(said.forecast), plain(said.references), contexts, scale, payoffs
+    def _vectors(self, given: Inputs) -> tuple[np.ndarray, ...]:
+        scale = NOTHING if given.scale_N is None else plain(given.scale_N)
+        payoffs = NOTHING if given.payoffs is None else plain(given.payoffs)
+        contexts = NOWHERE if given.context_N is None else plain(given.context_N, np.int64)
+        return plain(given.forecast), plain(given.references), contexts, scale, payoffs
 
     def _states(self, outcomes: Any, missing: Any) -> np.ndarray:
         return plain(outcomes if missing is None else np.where(missing, -1, outcomes), np.int64)
 
-    def _told(self, told: np.ndarray) -> Told:
-        returned, dropped = told == self.kernels.RETURNED, told == self.kernels.DROPPED
-        return Told(told == self.kernels.ALARM, returned * 1 - dropped * 1)
+    def _signals(self, signals: np.ndarray) -> Signals:
+        returned, dropped = signals == self.kernels.RETURNED, signals == self.kernels.DROPPED
+        return Signals(signals == self.kernels.ALARM, returned * 1 - dropped * 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from .layout import Shapes, Views
 from .responses import unit_rows
-from .step import Came, Step
+from .step import Outcome, Step
 
 
 class Mixture:
@@ -46,14 +46,14 @@ class Mixture:
         here_NxRxMxS = memory.counts_CxRxMxS[step.here]
         return here_NxRxMxS[:, 0], here_NxRxMxS[streams_N, 1 + step.advised_N]
 
-    def update(self, memory: Views, step: Step, came: Came) -> None:
-        xp, state_N = self.xp, came.state_N
+    def update(self, memory: Views, step: Step, outcome: Outcome) -> None:
+        xp, state_N = self.xp, outcome.state_N
         streams_N = xp.arange(state_N.shape[0])
         posterior_NxL = memory.weights_CxL[step.here] * step.parts_NxLxS[streams_N, :, state_N]
         kept = (1 - self.share) / posterior_NxL.sum(-1, keepdims=True)
         memory.weights_CxL[step.here] = posterior_NxL * kept + self.share / self.size
-        came_Nx1xS = unit_rows(xp, step.forecast)[state_N][:, None]
+        state_Nx1xS = unit_rows(xp, step.forecast)[state_N][:, None]
         keep_Mx1, (streams, x), row_N = self.keep_M[:, None], step.here, 1 + step.advised_N
         every, advised = self._urns(memory, step)
-        memory.counts_CxRxMxS[streams, x, 0] = every * keep_Mx1 + came_Nx1xS
-        memory.counts_CxRxMxS[streams_N, x, row_N] = advised * keep_Mx1 + came_Nx1xS
+        memory.counts_CxRxMxS[streams, x, 0] = every * keep_Mx1 + state_Nx1xS
+        memory.counts_CxRxMxS[streams_N, x, row_N] = advised * keep_Mx1 + state_Nx1xS

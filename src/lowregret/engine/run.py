@@ -3,7 +3,7 @@
 A row is what a stream remembers: a head, and a block for each of ``lag`` classes of steps. A forecast that is stated
 ``lag`` steps ahead is right given outcomes that are ``lag`` old, so the product of all bets is no martingale; that of
 every ``lag``-th is. Step t is of class (t - 1) mod lag; each class has a test and a fallback of its own, and one alarm
-goes by the mean of their levels (``certificates/late.py`` has the proof). A lag of 1 is the ordinary case.
+goes by the mean of their levels (``certificates/switching.py`` has the proof). A lag of 1 is the ordinary case.
 """
 
 import math
@@ -25,7 +25,7 @@ from .fallbacks import Fallback
 from .layout import Layout, Views
 from .learners import FollowLearner, play_of
 from .responses import BestResponse, QuantalResponse, Response, best_actions
-from .step import Came, Numbers, Outcomes, Said, States, Step
+from .step import Inputs, Numbers, Outcome, Outcomes, States, Step
 
 
 class Setting:
@@ -136,7 +136,7 @@ class Setting:
         return best_N, self.response.plays(self.xp, worth_NxA, best_N, self.temperature_at(clock_N))
 
 
-class Told(NamedTuple):
+class Signals(NamedTuple):
     """What an outcome led to, by stream."""
 
     alarm_N: Any  # an alarm was raised
@@ -144,7 +144,7 @@ class Told(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """A recording, played: everything by stream and step, before its outcome unless said otherwise."""
+    """A recording, played: everything by stream and step, before its outcome unless noted."""
 
     rows: Any  # what each stream remembers in the end
     policy_NxTxA: Any
@@ -197,31 +197,31 @@ class Engine:
 
     # A step
 
-    def advise(self, rows: Any, number: int, said: Said) -> Step:
+    def advise(self, rows: Any, number: int, given: Inputs) -> Step:
         """The step of this number, with what is to be played."""
         _, played, common = self.of_class(rows, (number - 1) % self.setting.lag)
         in_force_N = (self.head.open(rows).alarm > 0) | (not self.setting.tests)
-        step = self.setting.play.prepare(played, self.before(said, common.clock * 1.0, in_force_N))
+        step = self.setting.play.prepare(played, self.before(given, common.clock * 1.0, in_force_N))
         if in_force_N.all():
             return step
         return step._replace(policy_NxA=self.xp.where(in_force_N[:, None], step.policy_NxA, step.model_NxA))
 
-    def before(self, said: Said, clock_N: Any, in_force_N: Any) -> Step:
+    def before(self, given: Inputs, clock_N: Any, in_force_N: Any) -> Step:
         """A step after ``clock_N`` others, without what the fallback plays; ``in_force_N``: whether that is played."""
         setting, xp, n, outcomes = self.setting, self.xp, clock_N.shape[0], self.setting.outcomes
-        here = (slice(None), 0) if said.context_N is None else (xp.arange(n), said.context_N)
-        payoffs = outcomes.payoffs if said.payoffs is None else said.payoffs
-        forecast = outcomes.whole(said.forecast)
+        here = (slice(None), 0) if given.context_N is None else (xp.arange(n), given.context_N)
+        payoffs = outcomes.payoffs if given.payoffs is None else given.payoffs
+        forecast = outcomes.whole(given.forecast)
         advised_N, model_NxA = setting.respond(forecast, payoffs, clock_N)
         answers_NxQxA = xp.zeros((n, 0, outcomes.n_actions), dtype=xp.float64)
         references_NxQxS = xp.zeros((n, 0, outcomes.n_states), dtype=xp.float64)
         if setting.references:
-            each = said.references
+            each = given.references
             if outcomes.n_states:
                 references_NxQxS = outcomes.whole(each)
                 each = [references_NxQxS[:, q] for q in range(each.shape[1])]
             answers_NxQxA = xp.stack([setting.respond(one, payoffs, clock_N)[1] for one in each], axis=1)
-        plays_NxExA, at_NxE = setting.against.awake(xp, model_NxA, answers_NxQxA, said.context_N)
+        plays_NxExA, at_NxE = setting.against.awake(xp, model_NxA, answers_NxQxA, given.context_N)
         return Step(
             forecast=forecast,
             model_NxA=model_NxA,
@@ -231,7 +231,7 @@ class Engine:
             here=here,
             clock_N=clock_N,
             in_force_N=in_force_N,
-            scale_N=said.scale_N,
+            scale_N=given.scale_N,
             payoffs=payoffs,
             references_NxQxS=references_NxQxS,
             answers_NxQxA=answers_NxQxA,
@@ -239,15 +239,15 @@ class Engine:
 
     def observe(
         self, rows: Any, number: int, step: Step, outcome_N: Any, missing_N: Any = None, action_N: Any = None
-    ) -> tuple[Any, Told]:
+    ) -> tuple[Any, Signals]:
         """The rows after the outcome of a step, and what it led to; where ``missing``, there was no outcome."""
         setting, xp, k, before = self.setting, self.xp, (number - 1) % self.setting.lag, rows
         rows = xp.asarray(rows, copy=True)
         head = self.head.open(rows)
         watched, played, common = self.of_class(rows, k)
-        came = setting.outcomes.came(step, outcome_N)
+        outcome = setting.outcomes.observed(step, outcome_N)
         streams_N = xp.arange(rows.shape[0])
-        self._enter(head, step, came, streams_N, action_N)
+        self._enter(head, step, outcome, streams_N, action_N)
         head.observed[:] += 1
         common.clock[:] += 1
         common.seen_C[step.here] += 1
@@ -257,8 +257,8 @@ class Engine:
             return had_N | (self.can_alarm & (head.level_D.sum(-1) >= setting.lag * setting.watch.threshold))
 
         had_N = head.alarm > 0
-        level_N = setting.watch.update(watched, step, came, number - head.begun, alarmed)
-        setting.play.update(played, step, came, common.seen_C)
+        level_N = setting.watch.update(watched, step, outcome, number - head.begun, alarmed)
+        setting.play.update(played, step, outcome, common.seen_C)
         newly_N = alarmed(level_N) & ~had_N
         if newly_N.any():
             head.alarm[:] = xp.where(newly_N, head.observed, head.alarm)
@@ -268,7 +268,7 @@ class Engine:
             rows[missing_N] = before[missing_N]
             head.missed[missing_N] += 1
             newly_N, turned_N = newly_N & ~missing_N, turned_N * ~missing_N
-        return rows, Told(newly_N, turned_N)
+        return rows, Signals(newly_N, turned_N)
 
     def skip(self, rows: Any) -> Any:
         """The rows after a step whose outcome never comes."""
@@ -276,13 +276,13 @@ class Engine:
         self.head.open(rows).missed[:] += 1  # the class stays as it was
         return rows
 
-    def _enter(self, head: Views, step: Step, came: Came, streams_N: Any, action_N: Any) -> None:
+    def _enter(self, head: Views, step: Step, outcome: Outcome, streams_N: Any, action_N: Any) -> None:
         """Adds to the leads of the comparators over what was played, and over the action reported."""
         awake = slice(None) if step.at_NxE is None else (streams_N[:, None], step.at_NxE)
-        earned_NxE = came.gained_NxE + came.model_N[:, None]
-        head.lead_P[awake] += earned_NxE - (step.policy_NxA * came.paid_NxA).sum(-1)[:, None]
+        earned_NxE = outcome.gained_NxE + outcome.model_N[:, None]
+        head.lead_P[awake] += earned_NxE - (step.policy_NxA * outcome.paid_NxA).sum(-1)[:, None]
         if action_N is not None:
-            head.realised_P[awake] += earned_NxE - came.paid_NxA[streams_N, action_N][:, None]
+            head.realised_P[awake] += earned_NxE - outcome.paid_NxA[streams_N, action_N][:, None]
             head.reported[:] += 1
 
     def _turned(self, rows: Any, head: Views, had_N: Any) -> Any:
@@ -358,8 +358,8 @@ class Engine:
 
         fallback_NxTxA = None
         if isinstance(setting.play, FollowLearner) and setting.watch.compares:
-            said = setting.play.learner.recorded(state_NxT)
-            fallback_NxTxA = said if setting.play.acts else answered(said)
+            recorded = setting.play.learner.recorded(state_NxT)
+            fallback_NxTxA = recorded if setting.play.acts else answered(recorded)
         return Played(forecast_NxTxS, answered(forecast_NxTxS), fallback_NxTxA, state_NxT, step_T)
 
     def _alarms(self, forecast_NxTxS: Any, state_NxT: Any) -> Any:
@@ -373,15 +373,15 @@ class Engine:
         had_N = never_N
         for t in range(T):
             clock_N = xp.zeros(n, dtype=xp.float64) + t
-            step = self.before(Said(forecast_NxTxS[:, t]), clock_N, never_N)
+            step = self.before(Inputs(forecast_NxTxS[:, t]), clock_N, never_N)
             step = play.prepare(played, step) if watch.compares else step
-            came = self.setting.outcomes.came(step, state_NxT[:, t])
-            found.append(watch.update(memory, step, came, clock_N + 1, lambda level_N: never_N) >= watch.threshold)
+            outcome = self.setting.outcomes.observed(step, state_NxT[:, t])
+            found.append(watch.update(memory, step, outcome, clock_N + 1, lambda level_N: never_N) >= watch.threshold)
             had_N = had_N | found[-1]
             if xp is np and self.can_alarm and had_N.all():
                 break
             if watch.compares:
-                play.update(played, step, came, (clock_N + 1)[:, None])
+                play.update(played, step, outcome, (clock_N + 1)[:, None])
         return xp.stack(found, axis=-1)
 
     def laws(self, forecast_NxTxS: Any, state_NxT: Any, times_N: Any) -> Any:
@@ -394,17 +394,17 @@ class Engine:
         play.start(memory)
         for t in range(T):
             late_N = times_N <= t
-            step = self.before(Said(forecast_NxTxS[:, t]), xp.zeros(n, dtype=xp.float64) + t, late_N)
+            step = self.before(Inputs(forecast_NxTxS[:, t]), xp.zeros(n, dtype=xp.float64) + t, late_N)
             step = play.prepare(memory, step)
             laws.append(xp.where(late_N[:, None], step.mixture_NxS, forecast_NxTxS[:, t]))
-            came = self.setting.outcomes.came(step, state_NxT[:, t])
-            play.update(memory, step, came, (step.clock_N + 1)[:, None])
+            outcome = self.setting.outcomes.observed(step, state_NxT[:, t])
+            play.update(memory, step, outcome, (step.clock_N + 1)[:, None])
         return xp.stack(laws, axis=1)
 
     # A recording
 
     def run(
-        self, rows: Any, said: Said, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
+        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
     ) -> Trace:
         """All steps of recordings ``[N, T, ...]``; each outcome comes as late as it may, or as ``lags_T`` says."""
         (n, T), A = outcomes_NxT.shape, self.setting.outcomes.n_actions
@@ -419,15 +419,15 @@ class Engine:
         suspects, shares, waiting = {}, {}, dict[int, Step]()
         for t in range(T):
             share[:, t] = self.share(rows)
-            step = waiting[t] = self.advise(rows, begin + t, said.at((slice(None), t)))
+            step = waiting[t] = self.advise(rows, begin + t, given.at((slice(None), t)))
             policy[:, t], model[:, t] = step.policy_NxA, step.model_NxA
             for i in due[t + 1]:
                 missing_N = None if missing_NxT is None else missing_NxT[:, i]
-                rows, told = self.observe(rows, begin + i, waiting.pop(i), outcomes_NxT[:, i], missing_N)
-                alarm[:, i], turned[:, i], evidence[:, i] = told.alarm_N, told.turned_N, self.evidence(rows)
+                rows, signals = self.observe(rows, begin + i, waiting.pop(i), outcomes_NxT[:, i], missing_N)
+                alarm[:, i], turned[:, i], evidence[:, i] = signals.alarm_N, signals.turned_N, self.evidence(rows)
                 level[:, i] = self.head.open(rows).level_D[:, (begin + i - 1) % self.setting.lag]
-                for stream in np.flatnonzero(told.alarm_N).tolist():
+                for stream in np.flatnonzero(signals.alarm_N).tolist():
                     suspects[stream, i] = self.suspect(rows, stream)
-                for stream in np.flatnonzero(told.turned_N).tolist():
+                for stream in np.flatnonzero(signals.turned_N).tolist():
                     shares[stream, i] = float(self.share(rows)[stream])
         return Trace(rows, policy, model, share, alarm, turned, evidence, level, known_T, suspects, shares)

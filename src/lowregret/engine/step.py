@@ -9,7 +9,7 @@ from ..forecasts import Forecast
 from ..problems import DecisionProblem, Gains, Payoff
 
 
-class Said(NamedTuple):
+class Inputs(NamedTuple):
     """What ``advise`` is given for a step, checked: arrays with a first axis of streams."""
 
     forecast: Any  # probabilities [N, S], or a Forecast of numbers
@@ -18,7 +18,7 @@ class Said(NamedTuple):
     scale_N: Any = None  # in (0, 1]; None: all of it
     payoffs: Any = None  # of this step, in utility: [N, A, S], or a Payoff; None: the problem's own
 
-    def at(self, index: Any) -> "Said":
+    def at(self, index: Any) -> "Inputs":
         """The same for some streams ``(at_N,)``, or for one step of recordings ``(slice(None), t)``."""
 
         def of(part: Any) -> Any:
@@ -28,7 +28,7 @@ class Said(NamedTuple):
                 return tuple(map(of, part))
             return part.at(index) if isinstance(part, Forecast) else part[index]
 
-        return Said(*map(of, self))
+        return Inputs(*map(of, self))
 
 
 class Step(NamedTuple):
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     policy_NxA: Any = None  # what is played
 
 
-class Came(NamedTuple):
+class Outcome(NamedTuple):
     """An outcome, and what follows from it."""
 
     state_N: Any  # None: it is a number
@@ -82,7 +82,7 @@ class Outcomes(Protocol):
         of the outcome itself, which is above 0 for samples.
         """
 
-    def came(self, step: Step, outcome_N: Any) -> Came: ...
+    def observed(self, step: Step, outcome_N: Any) -> Outcome: ...
 
 
 class States:
@@ -104,10 +104,10 @@ class States:
     def cells(self, step: Step, over_NxExA: Any) -> tuple[Any, Any, float]:
         return step.forecast, over_NxExA @ step.payoffs, 0.0
 
-    def came(self, step: Step, state_N: Any) -> Came:
+    def observed(self, step: Step, state_N: Any) -> Outcome:
         streams_N, U = self.xp.arange(state_N.shape[0]), step.payoffs
         paid_NxA = U.T[state_N] if U.ndim == 2 else U[streams_N, :, state_N]
-        return came_of(step, paid_NxA, state_N, step.forecast[streams_N, state_N])
+        return outcome_of(step, paid_NxA, state_N, step.forecast[streams_N, state_N])
 
 
 class Numbers:
@@ -129,14 +129,14 @@ class Numbers:
         found: tuple[Any, Any, float] = step.forecast.cells(Gains(step.payoffs, over_NxExA), step.clock_N)
         return found
 
-    def came(self, step: Step, outcome_N: Any) -> Came:
-        return came_of(step, step.payoffs.paid(outcome_N).T, None, np.ones(len(outcome_N)))
+    def observed(self, step: Step, outcome_N: Any) -> Outcome:
+        return outcome_of(step, step.payoffs.paid(outcome_N).T, None, np.ones(len(outcome_N)))
 
 
-def came_of(step: Step, paid_NxA: Any, state_N: Any, chance_N: Any) -> Came:
+def outcome_of(step: Step, paid_NxA: Any, state_N: Any, chance_N: Any) -> Outcome:
     """What follows from what each action earned, before the scale of the step."""
     if step.scale_N is not None:
         paid_NxA = paid_NxA * step.scale_N[:, None]
     model_N = (step.model_NxA * paid_NxA).sum(-1)
     gained_NxE = (step.plays_NxExA @ paid_NxA[..., None])[..., 0] - model_N[:, None]
-    return Came(state_N, paid_NxA, model_N, gained_NxE, chance_N)
+    return Outcome(state_N, paid_NxA, model_N, gained_NxE, chance_N)

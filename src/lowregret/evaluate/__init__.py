@@ -1,8 +1,9 @@
 """How well it went: regret, distances between predictors, players against sources and adversaries, pictures."""
 
 from . import adversaries, comparison, distances, plots, regret, sources
-from .comparison import Comparison, compare
+from .comparison import Comparison
 from .distances import Estimate, next_token_tv, sequence_tv
+from .playing import compare
 from .regret import external_regret, internal_regret
 
 __all__ = [

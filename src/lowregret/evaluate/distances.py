@@ -197,12 +197,12 @@ def same_alphabet(p: Predictor, q: Predictor) -> int:
     return int(p.n_states)
 
 
-def batches(n: int, horizon: int, n_states: int) -> Iterator[int]:
-    """``n`` sequences in batches of few enough that their laws fit in a little memory: how many in each.
+def batches(n: int, horizon: int, n_states: int, most: int = _MOST_SEQUENCES) -> Iterator[int]:
+    """``n`` sequences in batches of few enough that their forecasts fit in a little memory: how many in each.
 
     The uniforms of a Generator come row by row, so ``sample`` draws the same sequences in batches as at once.
     """
-    step = max(1, _LAWS_AT_ONCE // (horizon * n_states))
+    step = max(1, min(most, _LAWS_AT_ONCE // (horizon * n_states)))
     for begin in range(0, n, step):
         yield min(step, n - begin)
 

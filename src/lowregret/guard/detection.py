@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import inputs
 from ..certificates import Certificate, best_response
-from ..engine import Actions, Said, prior_of
+from ..engine import Actions, Inputs, prior_of
 from ..engine.loop import form_of
 from ..engine.responses import best_actions
 from ..problems import DecisionProblem
@@ -194,8 +194,8 @@ def _simulated(
             ],
             axis=1,
         )
-        said = Said(np.broadcast_to(law_S, (n, steps, len(law_S))))
-        alarm_NxT = form_of(guard.engine, runs * steps).run(guard.engine.start(n), said, states_NxT).alarm_NxT
+        given = Inputs(np.broadcast_to(law_S, (n, steps, len(law_S))))
+        alarm_NxT = form_of(guard.engine, runs * steps).run(guard.engine.start(n), given, states_NxT).alarm_NxT
         times.append(np.where(alarm_NxT.any(axis=1), alarm_NxT.argmax(axis=1) + 1, steps + 1))
     return np.concatenate(times)
 

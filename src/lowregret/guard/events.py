@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine import Engine, Suspect, Told, Trace
+from ..engine import Engine, Signals, Suspect, Trace
 
 LOG = logging.getLogger("lowregret")
 
@@ -127,20 +127,20 @@ def _when(event: Event) -> str:
 
 
 def events_of(
-    engine: Engine, rows: np.ndarray, told: Told, number: int, advised: int, name: Callable[[int], str | int | None]
+    engine: Engine, rows: np.ndarray, signals: Signals, number: int, advised: int, name: Callable[[int], Any]
 ) -> tuple[Event, ...]:
     """What there is to tell of the outcome of step ``number``, by the steps of each stream's episode."""
-    happened_N = told.alarm_N | (told.turned_N != 0)
+    happened_N = signals.alarm_N | (signals.turned_N != 0)
     if not happened_N.any():
         return ()
     found, head, shares, evidence = list[Event](), engine.head.open(rows), engine.share(rows), engine.evidence(rows)
     for n in np.flatnonzero(happened_N).tolist():
         begun = int(head.begun[n])
         when, episode = (name(n), number - begun, advised - begun), int(head.episode[n])
-        if told.alarm_N[n]:
+        if signals.alarm_N[n]:
             found.append(_alarm(engine, float(evidence[n]), engine.suspect(rows, n), when, episode))
         else:
-            found.append((Return if told.turned_N[n] > 0 else ModelDropped)(*when, float(shares[n]), episode))
+            found.append((Return if signals.turned_N[n] > 0 else ModelDropped)(*when, float(shares[n]), episode))
     return tuple(found)
 
 

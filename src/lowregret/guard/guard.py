@@ -22,8 +22,8 @@ from ..engine import (
     Comparators,
     Engine,
     ExactTest,
+    Inputs,
     Response,
-    Said,
     Setting,
     Step,
     Test,
@@ -267,7 +267,7 @@ class Guard:
             now = self._state
             number = self._number(now, step)
             try:
-                said = self._reading.said(self.shape, forecast, references, context, scale, payoffs)
+                given = self._reading.inputs(self.shape, forecast, references, context, scale, payoffs)
             except ValueError as error:
                 raise self._placed(error) from None
             gone = tuple(one for one in now.waiting if one.number <= number - self.lag)
@@ -277,7 +277,7 @@ class Guard:
                 rows = self._skipped(rows, one)
             before = [one.dropped_N for one in now.waiting if one.number == number]  # it is advised anew
             dropped_N = before[0] if before else np.zeros(len(rows), dtype=bool)
-            pending = PendingStep(number, said, dropped_N, self._form.advise(rows, number, said))
+            pending = PendingStep(number, given, dropped_N, self._form.advise(rows, number, given))
             kept = (one for one in now.waiting if one not in gone and one.number != number)
             waiting = sorted((*kept, pending), key=lambda one: one.number)
             self._state = now.changed(
@@ -297,7 +297,7 @@ class Guard:
             action, step = loop.advise_one(now.rows_NxW[0], number, forecast_S)
             if action < 0:  # these are no probabilities
                 return None
-            pending = PendingStep(number, Said(forecast_S[None].copy()), _KEPT, step)
+            pending = PendingStep(number, Inputs(forecast_S[None].copy()), _KEPT, step)
             self._state = State(
                 now.rows_NxW, now.streams, now.given, number, (pending,), now.events, now.changes + 1, now.note
             )
@@ -431,11 +431,11 @@ class Guard:
                 if dropped_N is not None:
                     mask = dropped_N if mask is None else mask | dropped_N
                 form: Any = self.engine if isinstance(pending.step, Step) else self._form
-                rows, told = form.observe(now.rows_NxW, pending.number, pending.step, found, mask, taken)
+                rows, signals = form.observe(now.rows_NxW, pending.number, pending.step, found, mask, taken)
                 if dropped_N is not None:  # as if it had never been advised in these streams
                     rows[dropped_N] = now.rows_NxW[dropped_N]
                 name = lambda n: self._name(now, n)  # noqa: E731
-                fresh = events_of(self.engine, rows, told, pending.number, now.advised, name)
+                fresh = events_of(self.engine, rows, signals, pending.number, now.advised, name)
                 waiting = tuple(one for one in now.waiting if one is not pending)
                 self._state = now.changed(fresh, rows_NxW=rows, waiting=waiting)
             else:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..engine import Said, Setting
+from ..engine import Inputs, Setting
 from ..forecasts import Forecast
 from ..problems import DecisionProblem, Payoff, Positions, actions_of, by_name
 
@@ -18,12 +18,12 @@ class Reading:
     def __init__(self, setting: Setting) -> None:
         self.setting, self.problem = setting, setting.problem
 
-    def said(
+    def inputs(
         self, shape: tuple[int, ...], forecast: Any, references: Any, context: Any, scale: Any, payoffs: Any
-    ) -> Said:
+    ) -> Inputs:
         """All that ``advise`` is given. ``shape`` may have an axis of time, too."""
         stated = self._payoffs(payoffs, shape)
-        return Said(
+        return Inputs(
             self._forecast(forecast, shape, "forecast", stated),
             self._references(references, shape, stated),
             self._context(context, shape),

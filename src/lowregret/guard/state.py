@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine import Engine, Said, Setting, Step
+from ..engine import Engine, Inputs, Setting, Step
 from ..engine.loop import Loop, Waiting
 from ..forecasts import Forecast, Quantiles, Samples
 from ..problems import DecisionProblem, Payoff
@@ -30,7 +30,7 @@ class PendingStep(NamedTuple):
     """A step that waits for its outcome."""
 
     number: int
-    said: Said
+    inputs: Inputs
     dropped_N: np.ndarray  # streams in which it no longer counts: they were restarted since, or came later
     step: Step | Waiting  # as the array form keeps it, or the compiled one
 
@@ -56,11 +56,11 @@ class State(NamedTuple):
         return self._replace(**parts, events=events, changes=self.changes + 1)
 
 
-def advised_again(form: Engine | Loop, rows_NxW: np.ndarray, number: int, said: Said, was: Any, policy: Any) -> Any:
+def advised_again(form: Engine | Loop, rows_NxW: np.ndarray, number: int, given: Inputs, was: Any, policy: Any) -> Any:
     """The step, rebuilt as it was when first advised: ``was`` it in force (the fallback), and which ``policy``."""
     then_NxW = rows_NxW.copy()
     form.head.open(then_NxW).alarm[:] = was
-    step = form.advise(then_NxW, number, said)
+    step = form.advise(then_NxW, number, given)
     step.policy_NxA[...] = policy  # in streams that were restarted since, too
     return step
 
@@ -71,11 +71,11 @@ def regrouped(form: Engine | Loop, old: State, index_N: np.ndarray, streams: Seq
     rows[~fresh_N] = old.rows_NxW[index_N[~fresh_N]]
     form.head.open(rows).begun[fresh_N] = old.advised
     waiting, at_N = [], np.where(fresh_N, 0, index_N)
-    for pending in old.waiting if len(old.rows_NxW) else ():  # where there were no streams, nothing was said
-        said = pending.said.at((at_N,))
+    for pending in old.waiting if len(old.rows_NxW) else ():  # where there were no streams, nothing was given
+        own = pending.inputs.at((at_N,))
         was = pending.step.in_force_N[at_N], pending.step.policy_NxA[at_N]
-        step = advised_again(form, rows, pending.number, said, *was)
-        waiting.append(PendingStep(pending.number, said, pending.dropped_N[at_N] | fresh_N, step))
+        step = advised_again(form, rows, pending.number, own, *was)
+        waiting.append(PendingStep(pending.number, own, pending.dropped_N[at_N] | fresh_N, step))
     return old.changed(rows_NxW=rows, streams=tuple(streams), given=given, waiting=tuple(waiting))
 
 
@@ -85,20 +85,20 @@ def regrouped(form: Engine | Loop, old: State, index_N: np.ndarray, streams: Seq
 def settings_of(setting: Setting, streams: str) -> dict[str, Any]:
     """What a guard is made of, as JSON values; ``streams``: whether it has one, numbered or named ones."""
     parts = {name: getattr(setting, name) for name in ("against", "test", "fallback", "response")}
-    said = {name: re.sub(r" at 0x[0-9a-f]+", "", f"{type(part).__name__}: {part!r}") for name, part in parts.items()}
-    return {"problem": _problem(setting.problem), **said, "lag": setting.lag, "streams": streams}
+    shown = {name: re.sub(r" at 0x[0-9a-f]+", "", f"{type(part).__name__}: {part!r}") for name, part in parts.items()}
+    return {"problem": _problem(setting.problem), **shown, "lag": setting.lag, "streams": streams}
 
 
 def _problem(problem: DecisionProblem | Payoff) -> dict[str, Any]:
-    told = {"actions": list(map(str, problem.actions)), "is_changing": problem.is_changing}
+    known = {"actions": list(map(str, problem.actions)), "is_changing": problem.is_changing}
     if isinstance(problem, DecisionProblem):
         low, high = (float(problem.in_payoffs(end)) for end in (-1.0, 1.0))
-        return {**told, "states": list(problem.states), "utility": problem.utility.tolist(), "range": [low, high]}
+        return {**known, "states": list(problem.states), "utility": problem.utility.tolist(), "range": [low, high]}
     knots = [] if problem.knots is None else problem.knots.tolist()
     points = np.clip([*knots, -1.0, -0.1, 0.0, 0.1, 1.0, *np.clip(problem.outcomes, -1e9, 1e9)], *problem.outcomes)
     payoffs = problem.utilities(points)  # by which the function itself is known
     ends = [problem.low, problem.high, *problem.outcomes]
-    return {**told, "range": ends, "knots": knots, "payoffs": np.round(payoffs, 6).tolist()}
+    return {**known, "range": ends, "knots": knots, "payoffs": np.round(payoffs, 6).tolist()}
 
 
 # As bytes
@@ -112,8 +112,8 @@ def dumps(state: State, settings: dict[str, Any]) -> bytes:
     for i, pending in enumerate(state.waiting):
         held = {"in_force": pending.step.in_force_N, "dropped": pending.dropped_N, "policy": pending.step.policy_NxA}
         tensors |= {f"{i}.{name}": part for name, part in held.items()}
-        said = {name: _into(part, f"{i}.{name}", tensors) for name, part in pending.said._asdict().items()}
-        waiting.append({"number": pending.number, "said": said})
+        given = {name: _into(part, f"{i}.{name}", tensors) for name, part in pending.inputs._asdict().items()}
+        waiting.append({"number": pending.number, "said": given})
     kept = {name: getattr(state, name) for name in ("streams", "given", "advised", "changes", "note")}
     events = [{"kind": type(event).__name__, **event._asdict()} for event in state.events]
     about = {"settings": settings, **kept, "waiting": waiting, "events": events}
@@ -136,11 +136,11 @@ def loads(data: bytes, form: Engine | Loop, settings: dict[str, Any]) -> State:
     if rows.shape != (len(about["streams"]), form.width):
         raise ValueError(f"these bytes have rows of another shape, {rows.shape}, than a guard with these settings")
     waiting = []
-    for i, told in enumerate(about["waiting"]):
-        said = Said(**{name: _out_of(part, tensors) for name, part in told["said"].items()})
-        step = advised_again(form, rows, told["number"], said, tensors[f"{i}.in_force"], tensors[f"{i}.policy"])
-        waiting.append(PendingStep(told["number"], said, tensors[f"{i}.dropped"], step))
-    events = tuple(KINDS[told.pop("kind")](**told) for told in about["events"])
+    for i, held in enumerate(about["waiting"]):
+        given = Inputs(**{name: _out_of(part, tensors) for name, part in held["said"].items()})
+        step = advised_again(form, rows, held["number"], given, tensors[f"{i}.in_force"], tensors[f"{i}.policy"])
+        waiting.append(PendingStep(held["number"], given, tensors[f"{i}.dropped"], step))
+    events = tuple(KINDS[event.pop("kind")](**event) for event in about["events"])
     counts = about["given"], about["advised"]
     return State(rows, tuple(about["streams"]), *counts, tuple(waiting), events, about["changes"], about["note"])
 
@@ -158,7 +158,7 @@ def _opened(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _into(part: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
-    """What stands for a part of what was said, whose arrays go into ``tensors``."""
+    """What stands for a part of the inputs of a step, whose arrays go into ``tensors``."""
     if part is None:
         return None
     if isinstance(part, tuple):
@@ -176,12 +176,12 @@ def _into(part: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
     return {"form": form, **{field: f"{name}.{field}" for field in parts}}
 
 
-def _out_of(told: Any, tensors: dict[str, np.ndarray]) -> Any:
-    if isinstance(told, list):
-        return tuple(_out_of(one, tensors) for one in told)
-    if isinstance(told, dict):
-        return _FORMS[told["form"]](**{field: tensors[name] for field, name in told.items() if field != "form"})
-    return None if told is None else tensors[told]
+def _out_of(held: Any, tensors: dict[str, np.ndarray]) -> Any:
+    if isinstance(held, list):
+        return tuple(_out_of(one, tensors) for one in held)
+    if isinstance(held, dict):
+        return _FORMS[held["form"]](**{field: tensors[name] for field, name in held.items() if field != "form"})
+    return None if held is None else tensors[held]
 
 
 # As a file

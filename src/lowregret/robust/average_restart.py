@@ -15,7 +15,7 @@ from ..abilities import looks_back
 from ..arrays import Array, astype, first, in_float64, last, mix, namespace
 from ..certificates import Certificate
 from ..certificates.promises import OverWindows
-from ..engine import Engine, ExactTest, QuantalResponse, Said, Step, Test
+from ..engine import Engine, ExactTest, Inputs, QuantalResponse, Step, Test
 from ..policies import Policy, oldest
 from ..predictors import Predictor, asked, same_states
 from ..problems import DecisionProblem, a_problem, belief_with_lead
@@ -208,7 +208,7 @@ class AverageRestart(Predictor, Policy):
         """The step of every copy: all are told what the base model says."""
         S = self.n_states
         each = self._each(memory, in_float64(memory.probs)[..., None, :], (S,))
-        return engine.advise(self._rows(memory), 1, Said(each.reshape(-1, S)))
+        return engine.advise(self._rows(memory), 1, Inputs(each.reshape(-1, S)))
 
     def _within_horizon(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)

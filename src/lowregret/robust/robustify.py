@@ -13,8 +13,8 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, astype, beside, copied, detached, device, in_float64, namespace, some, to_numpy
 from ..certificates import Certificate
-from ..certificates.any_problem import MOST_AT_STAKE
-from ..engine import OWN_TEST, Actions, Engine, ExactTest, QuantalResponse, Recovery, Said, Setting, Step, Test
+from ..certificates.promises import WIDEST
+from ..engine import OWN_TEST, Actions, Engine, ExactTest, Inputs, QuantalResponse, Recovery, Setting, Step, Test
 from ..policies import Policy, Respond
 from ..predictors import (
     PolyaUrn,
@@ -188,7 +188,7 @@ class Robust(Predictor):
             yield self._engines[xp, where]
 
     def _step(self, engine: Engine, memory: RobustMemory) -> Step:
-        return engine.advise(_flat(memory.rows), 1, Said(_flat(in_float64(detached(memory.probs)))))
+        return engine.advise(_flat(memory.rows), 1, Inputs(_flat(in_float64(detached(memory.probs)))))
 
     def _part(self, memory: RobustMemory, name: str) -> Array:
         """One part of what the engine remembers, ``[...]``."""
@@ -232,7 +232,7 @@ def algorithm_1(
             if problem is not None
             else f"problem must be a DecisionProblem for {type(test).__name__}; VRegret takes None"
         )
-    problem = MOST_AT_STAKE if problem is None else a_problem(problem)
+    problem = WIDEST if problem is None else a_problem(problem)
     if fallback is None:
         fallback = test.usual_fallback(problem)
     if isinstance(fallback, Recovery) and fallback.safe is None:

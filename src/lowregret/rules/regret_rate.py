@@ -9,7 +9,7 @@ from ..arrays import namespace, pick, running_sum
 from ..certificates import Certificate
 from ..engine.bets import Alarmed, Played
 from ..engine.layout import Shapes, Views
-from ..engine.step import Came, Step
+from ..engine.step import Outcome, Step
 from ..predictors import PolyaUrn
 from .regret_gap import earned, refuse_unfit
 
@@ -54,8 +54,8 @@ class RateWatch:
 
     def start(self, memory: Views) -> None: ...
 
-    def update(self, memory: Views, step: Step, came: Came, number_N: Any, alarmed: Alarmed) -> Any:
-        memory.lead_A[...] += came.paid_NxA - came.model_N[:, None]
+    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
+        memory.lead_A[...] += outcome.paid_NxA - outcome.model_N[:, None]
         return self._level(namespace(memory.lead_A).max(memory.lead_A, axis=-1), step.clock_N + 1)
 
     def levels(self, played: Played) -> Any:

@@ -12,7 +12,6 @@ over counts (``PolyaUrn``, ``Scheduled`` and ``Hedge`` have one), and streams wi
 """
 
 from .exact import all_sequences, exact_worst_case, worst_case_by_counts
-from .players import Worst
-from .search import beam, greedy
+from .search import Worst, beam, greedy
 
 __all__ = ["Worst", "all_sequences", "beam", "exact_worst_case", "greedy", "worst_case_by_counts"]

@@ -1,27 +1,40 @@
 """Adversaries that look for bad sequences (Lemma 2.2's, and wider): lower bounds on the worst case."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import inputs
-from ...arrays import to_numpy
+from ...abilities import ability
+from ...arrays import Array, device, namespace, to_numpy
 from ...memory import take
-from ...policies import Policy
+from ...policies import Policy, Respond
+from ...predictors import said_by, vouched
 from ...problems import DecisionProblem
-from .players import Worst, acting, key_of, played, told
+from ...robust import Robust
+from ..players import BestRespond, acting
 
 _TIE = 1e-12  # utilities closer than this are equal but for rounding
 
 
+class Worst(NamedTuple):
+    """What an adversary found: ``tokens``, the average ``regret`` they inflict, and how much more there can be.
+
+    ``exact``: no sequence is worse. ``upper``: no sequence has more regret than this (None: not known).
+    ``found_by``: "greedy", "beam", "counts" or "keys" (dynamic programming over counts, or over counts and keys),
+    "two-sided" (the dynamic programme for Algorithm 1), or "exhaustive".
+    """
+
+    tokens: np.ndarray
+    regret: Any
+    exact: bool
+    upper: float | None
+    found_by: str
+
+
 def greedy(
-    player: Any,
-    problem: DecisionProblem,
-    horizon: int,
-    temperature: float | None = None,
-    respond: str = "quantal",
-    prefixes: Any = None,
+    player: Any, problem: DecisionProblem, horizon: int, temperature: float | None = None, respond: str = "quantal"
 ) -> Worst:
     """At every step the state in which the player earns least, the lowest index on ties.
 
@@ -30,38 +43,26 @@ def greedy(
     player
         A predictor, or a policy.
     temperature
-        Of the response to a predictor; the rule's for a ``Robust``, else 1/sqrt(horizon), unless given.
+        Of the response to a predictor; the test's for a ``Robust``, else 1/sqrt(horizon), unless given.
     respond
         "quantal", or "best" for exact best responses: the adversary of Lemma 2.2.
-    prefixes
-        Tokens ``[B, t]`` after which it starts; ``tokens`` is then ``[B, horizon]`` and ``regret`` ``[B]``.
 
     >>> from lowregret import PolyaUrn, matching
     >>> found = greedy(PolyaUrn(2), matching(), horizon=8, respond="best")
     >>> found.tokens.tolist(), found.regret
     ([1, 0, 1, 0, 1, 0, 1, 0], 0.5)
     """
-    actor, horizon = acting(player, problem, horizon, temperature, respond)
-    if prefixes is None:
-        given_BxT = np.zeros((1, 0), dtype=np.int64)
-    else:
-        given_BxT = to_numpy(inputs.tokens_of(prefixes, problem.n_states, "prefixes"))
-        if given_BxT.ndim != 2 or given_BxT.shape[1] > horizon:
-            raise ValueError(f"prefixes must have shape [B, t] with t <= {horizon}, got {given_BxT.shape}")
-    n_given, every = given_BxT.shape[1], np.arange(len(given_BxT))
-    memory, lead_BxA, tokens = actor.start((len(every),)), np.zeros((len(every), problem.n_actions)), []
+    horizon = inputs.whole(horizon, "horizon")
+    actor = acting(player, problem, horizon, temperature, respond)
+    memory, lead_A, tokens = actor.start((1,)), np.zeros(problem.n_actions), np.zeros(horizon, dtype=np.int64)
     for t in range(horizon):
-        policy_BxA, like = played(actor, memory)
-        earned_BxS = policy_BxA @ problem.utility
-        least = (earned_BxS <= earned_BxS.min(axis=-1, keepdims=True) + _TIE).argmax(axis=-1)
-        tokens.append(given_BxT[:, t] if t < n_given else least)
-        lead_BxA += problem.utility.T[tokens[-1]] - earned_BxS[every, tokens[-1]][:, None]
+        policy_1xA, like = played(actor, memory)
+        earned_S = policy_1xA[0] @ problem.utility
+        tokens[t] = s = int((earned_S <= earned_S.min() + _TIE).argmax())
+        lead_A += problem.utility[:, s] - earned_S[s]
         if t + 1 < horizon:
-            memory = told(actor, memory, tokens[-1], like)
-    tokens_BxT, regret_B = np.stack(tokens, axis=-1), lead_BxA.max(axis=-1) / horizon
-    if prefixes is None:
-        return Worst(tokens_BxT[0], float(regret_B[0]), False, None, "greedy")
-    return Worst(tokens_BxT, regret_B, False, None, "greedy")
+            memory = updated(actor, memory, tokens[t : t + 1], like)
+    return Worst(tokens, float(lead_A.max()) / horizon, False, None, "greedy")
 
 
 def beam(
@@ -92,7 +93,8 @@ def beam(
     >>> round(found.regret * 4, 3), found.exact
     (0.739, True)
     """
-    actor, horizon = acting(player, problem, horizon, temperature, respond)
+    horizon = inputs.whole(horizon, "horizon")
+    actor = acting(player, problem, horizon, temperature, respond)
     found = search(actor, problem, horizon, inputs.whole(width, "width"))
     assert found is not None
     tokens, regret, whole = found
@@ -118,7 +120,7 @@ def search(
         if t + 1 == horizon:
             trail.append((parent_M, token_M))
             break
-        memory = told(actor, take(memory, parent_M), token_M, like)
+        memory = updated(actor, take(memory, parent_M), token_M, like)
         policy_NxA, like = played(actor, memory)
         score_N = _prospect(lead_NxA, problem.span * math.sqrt(horizon - t - 1))
         keep = np.argsort(-score_N, kind="stable")
@@ -168,3 +170,38 @@ def _retrace(trail: list[tuple[np.ndarray, np.ndarray]], index: int) -> np.ndarr
         parents, states = trail[t]
         tokens[t], index = states[index], int(parents[index])
     return tokens
+
+
+def key_of(player: Any, memory: Any) -> np.ndarray | None:
+    """What beside the counts decides how each stream will act, ``[N, k]``; None if the player does not say."""
+    if isinstance(player, Respond):
+        return key_of(player.predictor, memory.predictor)
+    if isinstance(player, BestRespond):
+        return key_of(player.predictor, memory)
+    if ability(player, "law_of_counts") or ability(player, "policy_of_counts"):
+        return np.zeros((), dtype=np.int64)[None, None]  # nothing does
+    if isinstance(player, Robust):
+        if not ability(player.setting.fallback, "law_of_counts"):
+            return None
+        switched_N = to_numpy(player.switched(memory))
+        # Streams that have not switched differ in their evidence: each is alike to itself only.
+        return np.where(switched_N, 0, np.arange(1, len(switched_N) + 1))[:, None]
+    own_key = ability(player, "key")
+    if own_key is None:
+        return None
+    key = to_numpy(own_key(memory))
+    return key[:, None] if key.ndim == 1 else key
+
+
+def played(player: Policy, memory: Any) -> tuple[np.ndarray, Array]:
+    """The mixed action of every stream, ``[N, A]``, for the adversary's books, and as the player gave it."""
+    given = player.policy(memory)
+    if not vouched(player):
+        given = said_by(player, given, player.problem.n_actions, (*given.shape[:-1],))
+    return to_numpy(given).astype(np.float64, copy=False), given
+
+
+def updated(player: Policy, memory: Any, tokens_N: np.ndarray, like: Array) -> Any:
+    """The player's memory after it has seen one more token a stream; ``like`` is what it played."""
+    xp = namespace(like)
+    return player.update(memory, tokens_N if xp is np else xp.asarray(tokens_N, device=device(like)))
