@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,45 +99,25 @@ def robust_for(problem: lr.DecisionProblem, base: lr.Predictor) -> dict[str, lr.
 
 
 ROBUST = {(which, name): safe for which, made in BASES.items() for name, safe in robust_for(*made).items()}
-EXAMPLES: dict[type, Mapping[Any, Any]] = {lr.Predictor: PREDICTORS, lr.policies.Policy: POLICIES}
-
-
-def without_example(kind: type, examples: Mapping[Any, Any]) -> list[str]:
-    """The public classes of this kind that can be made and of which there is none among the examples."""
-    rooms = (lr.predictors, lr.policies, lr.robust, transformer, construct)
-    public = [getattr(room, name) for room in rooms for name in room.__all__]
-    classes = [c for c in public if inspect.isclass(c) and kind in c.__mro__[1:] and not inspect.isabstract(c)]
-    shown = {type(example) for example in examples.values()}  # one of a subclass is none of the class
-    return sorted({c.__name__ for c in classes if c not in shown})
+EXAMPLES: dict[type, dict[str, Any]] = {lr.Predictor: PREDICTORS, lr.policies.Policy: POLICIES}
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_every_public_class_has_an_example(kind: type) -> None:
-    assert without_example(kind, EXAMPLES[kind]) == [], f"add an example of each to the table of {kind.__name__}s"
+    folders = (lr.predictors, lr.policies, lr.robust, transformer, construct)
+    public = [getattr(folder, name) for folder in folders for name in folder.__all__]
+    classes = {c for c in public if inspect.isclass(c) and kind in c.__mro__[1:] and not inspect.isabstract(c)}
+    assert classes - {type(example) for example in EXAMPLES[kind].values()} == set()  # add one to the table above
 
 
-@pytest.mark.parametrize(
-    ("kind", "forgotten"),
-    [
-        (lr.Predictor, ["AverageRestart", "Constructed", "Markov", "Transformer"]),
-        (lr.policies.Policy, ["AverageRestart", "Hedge"]),
-    ],
-)
-def test_a_class_without_example_is_named(kind: type, forgotten: list[str]) -> None:
-    kept = {name: example for name, example in EXAMPLES[kind].items() if type(example).__name__ not in forgotten}
-    assert without_example(kind, kept) == forgotten
-
-
-@pytest.mark.parametrize("law", checks.PREDICTOR_LAWS)
 @pytest.mark.parametrize("name", PREDICTORS)
-def test_predictors_keep_the_laws(name: str, law: str) -> None:
-    checks.PREDICTOR_LAWS[law](checks.predictor_subject(PREDICTORS[name], 12, 4, 0, 1e-12))
+def test_predictors_keep_the_laws(name: str) -> None:
+    assert len(checks.check_predictor(PREDICTORS[name], tolerance=1e-12)) >= len(checks.LAWS)
 
 
-@pytest.mark.parametrize("law", checks.POLICY_LAWS)
 @pytest.mark.parametrize("name", POLICIES)
-def test_policies_keep_the_laws(name: str, law: str) -> None:
-    checks.POLICY_LAWS[law](checks.policy_subject(POLICIES[name], 12, 4, 0, 1e-12))
+def test_policies_keep_the_laws(name: str) -> None:
+    assert checks.check_policy(POLICIES[name], tolerance=1e-12) == list(checks.LAWS)
 
 
 def test_the_examples_that_may_switch_do() -> None:
@@ -149,11 +128,11 @@ def test_the_examples_that_may_switch_do() -> None:
         "average restart": ALTERNATOR,
         "constructed": MISTAKEN,
     }.items():
-        tokens = checks.predictor_subject(PREDICTORS[name], 12, 4, 0, 1e-12).tokens
+        tokens = checks.subject_of(PREDICTORS[name], "predict", 12, 4, 0, 1e-12).tokens
         apart = np.abs(PREDICTORS[name].predict_sequence(tokens) - base.predict_sequence(tokens)).max(axis=-1)
         assert 0.1 < (apart > 1e-3).mean() < 1, name
     for name, base in {"average restart, rps": STICKY}.items():
-        tokens = checks.policy_subject(POLICIES[name], 12, 4, 0, 1e-12).tokens
+        tokens = checks.subject_of(POLICIES[name], "policy", 12, 4, 0, 1e-12).tokens
         player = POLICIES[name]
         response = lr.policies.Respond(base, player.problem, player.temperature).policy_sequence(tokens)
         assert 0.1 < (np.abs(player.policy_sequence(tokens) - response).max(axis=-1) > 1e-3).mean() < 1, name
@@ -161,11 +140,11 @@ def test_the_examples_that_may_switch_do() -> None:
 
 @pytest.mark.parametrize(("which", "name"), ROBUST)
 def test_robust_predictors_keep_the_laws(which: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for setting, value in {"_LONGEST": 40, "_WIDTH": 12, "_MOST_SEQUENCES": 2**10}.items():
+    for setting, value in {"_LONGEST": 24, "_WIDTH": 8, "_MOST_SEQUENCES": 2**9}.items():
         monkeypatch.setattr(f"lowregret.checks.robust.{setting}", value)  # tests/rules/test_promises.py searches more
     safe = ROBUST[which, name]
     kept = checks.check_robust(safe, horizon=40, streams=24, tolerance=1e-12)
-    assert len(kept) == len(checks.ROBUST_LAWS) + len(checks.PREDICTOR_LAWS)
+    assert len(kept) == len(checks.ROBUST_LAWS) + len(checks.LAWS)
     tokens = checks.robust_trial(safe, 40, 24, 0, 1e-12).tokens
     assert (safe.alarm_times(tokens) <= 40).any(), "a law that saw no alarm shows little"
 
@@ -219,8 +198,8 @@ class Broken(lr.PolyaUrn):
     ("fault", "law", "advice"),
     [
         ("not probabilities", "probabilities are probabilities", "must sum to one"),
-        ("not pure", "predict is pure", "must not draw or remember"),
-        ("reads in place", "predict is pure", "predict"),
+        ("not pure", "reading is pure", "must not draw or remember"),
+        ("reads in place", "reading is pure", "predict"),
         ("writes in place", "update leaves its memory alone", "must return a new one"),
         ("writes in place", "forks diverge", "must not write into arrays"),
         ("looks ahead", "the future is unseen", "looks ahead"),
@@ -331,12 +310,6 @@ def test_a_test_with_another_s_certificate_is_caught(patience: int, says: dict[s
     assert found.keys() == says.keys()
     for law, words in says.items():
         assert re.search(words, found[law])
-
-
-def test_what_strings_a_test_along_is_not_greedy() -> None:
-    """So a greedy adversary would not have caught it: four losses, and a win."""
-    safe = borrowed(100, 5)
-    assert lr.evaluate.adversaries.greedy(safe, MATCHING, 100).regret < safe.certificate.regret_bound
 
 
 @pytest.mark.parametrize("factor", [1, 0.1])

@@ -42,7 +42,7 @@ RESULTS = {  # made by the package for its callers to read
     "Advice", "Backtest", "Certificate", "Comparison", "certificates.AnyProblemCertificate", "checks.Subject",
     "checks.Trial", "scoring.Approximation",
 }  # fmt: skip
-FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.robust_trial")
+FORMULAS = ("certificates.", "plots.", "checks.Subject", "checks.subject_of", "checks.robust_trial")
 ABSTRACT = {"Policy", "Predictor", "References"}
 INSIDE = {  # hooks, and what searches share: called by the package with what it has checked
     "evidence", "engine_for", "law", "within_horizon", "replaced", "over_episodes", "regret_bound", "law_of_counts",

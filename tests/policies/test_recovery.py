@@ -177,7 +177,7 @@ def test_it_keeps_the_laws(game: str, known: bool) -> None:
     base = lr.Markov(np.random.default_rng(0).dirichlet(np.full(S, 0.5), S) * 0.9 + 0.1 / S, 1)
     safe = robust(game, 40 if known else None, base, memories=(5, 30), budget=0.2)
     kept = checks.check_robust(safe, horizon=30, streams=16, tolerance=1e-12)
-    assert len(kept) == len(checks.ROBUST_LAWS) + len(checks.PREDICTOR_LAWS)
+    assert len(kept) == len(checks.ROBUST_LAWS) + len(checks.LAWS)
 
 
 def test_the_share_is_all_until_the_alarm() -> None:

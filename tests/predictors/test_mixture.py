@@ -93,7 +93,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_it_keeps_the_laws(name: str) -> None:
-    assert len(checks.check_predictor(KINDS[name], tolerance=1e-12)) == len(checks.PREDICTOR_LAWS)
+    assert len(checks.check_predictor(KINDS[name], tolerance=1e-12)) == len(checks.LAWS)
 
 
 def test_who_excludes_what_comes_is_not_heard_again() -> None:

@@ -1,7 +1,7 @@
 """The laws every predictor, policy and robust predictor obeys, as a suite to run on yours.
 
 ``check_predictor(mine)`` raises ``LawBroken`` with a sentence on each law that ``mine`` breaks, or returns the names of
-the laws it kept. Each law is also a function of its own (``PREDICTOR_LAWS`` and the others), for parametrised tests.
+the laws it kept. Each law is also a function of its own (in ``LAWS`` and ``ROBUST_LAWS``), for parametrised tests.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,21 +10,11 @@ from typing import Any
 from ..policies import Policy
 from ..predictors import Predictor
 from ..robust import AverageRestart, Robust
-from .laws import (
-    MOST,
-    POLICY_LAWS,
-    PREDICTOR_LAWS,
-    LawBroken,
-    Subject,
-    check_window,
-    policy_subject,
-    predictor_subject,
-)
+from .laws import LAWS, MOST, LawBroken, Subject, check_window, subject_of
 from .robust import ROBUST_LAWS, Trial, robust_trial
 
 __all__ = [
-    "POLICY_LAWS",
-    "PREDICTOR_LAWS",
+    "LAWS",
     "ROBUST_LAWS",
     "LawBroken",
     "Subject",
@@ -33,9 +23,8 @@ __all__ = [
     "check_predictor",
     "check_robust",
     "check_window",
-    "policy_subject",
-    "predictor_subject",
     "robust_trial",
+    "subject_of",
 ]
 
 
@@ -46,22 +35,22 @@ def check_predictor(
 
     >>> from lowregret import PolyaUrn
     >>> check_predictor(PolyaUrn(3))[:2]
-    ['probabilities are probabilities', 'predict is pure']
+    ['probabilities are probabilities', 'reading is pure']
     """
-    laws: dict[str, Callable[[Any], None]] = {**PREDICTOR_LAWS}
+    laws: dict[str, Callable[[Any], None]] = {**LAWS}
     if isinstance(predictor, AverageRestart):
-        reach = min(MOST, predictor.horizon - predictor.window)  # it is told no more tokens than that
+        reach = min(MOST, predictor.horizon - predictor.window)  # no more tokens than that are ever seen
         laws["the base model's context is what it says"] = lambda _: check_window(
             predictor.predictor, predictor.window, reach=reach, seed=seed, tolerance=tolerance
         )
-    return _run(laws, predictor_subject(predictor, horizon, streams, seed, tolerance))
+    return _run(laws, subject_of(predictor, "predict", horizon, streams, seed, tolerance))
 
 
 def check_policy(
     policy: Policy, *, horizon: int = 12, streams: int = 4, seed: int = 0, tolerance: float = 1e-9
 ) -> list[str]:
     """Run every law on a policy; raise ``LawBroken`` if any fails, else return the names of the laws kept."""
-    return _run(POLICY_LAWS, policy_subject(policy, horizon, streams, seed, tolerance))
+    return _run(LAWS, subject_of(policy, "policy", horizon, streams, seed, tolerance))
 
 
 def check_robust(
@@ -73,8 +62,8 @@ def check_robust(
     is right and gets an alarm more often. What is found is broken for sure; what is not found may still be there.
     """
     trial = robust_trial(robust, horizon, streams, seed, tolerance)
-    subject = predictor_subject(robust, trial.tokens.shape[-1], 4, seed, tolerance)
-    return _run(ROBUST_LAWS, trial) + _run(PREDICTOR_LAWS, subject)
+    subject = subject_of(robust, "predict", trial.tokens.shape[-1], 4, seed, tolerance)
+    return _run(ROBUST_LAWS, trial) + _run(LAWS, subject)
 
 
 def _run(laws: Mapping[str, Callable[[Any], None]], subject: Subject | Trial) -> list[str]:

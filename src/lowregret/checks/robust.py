@@ -1,5 +1,6 @@
 """The laws of robust predictors: when their test raises an alarm, that one form equals the other, what is promised."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from ..predictors import Scheduled, asked
 from ..robust import Robust
 from .laws import LawBroken, tokens_for
 
-_MOST_SEQUENCES = 2**12  # tried one and all
+_MOST_SEQUENCES = 2**12  # tried one by one
 _LONGEST = 128  # steps of a search that tries some
 _WIDTH = 32  # of its beam
 
@@ -120,29 +121,29 @@ def regret_is_as_promised(t: Trial) -> None:
 
 
 def false_alarms_are_as_promised(t: Trial) -> None:
-    """Exactly, over all sequences of a few steps: of the base model, and of independent states with various laws."""
+    """Exactly, over all sequences of a few steps: of the base model, and of independent states with various chances."""
     certificate = t.robust.certificate
     if certificate.tv_bound >= 1:
         return
     S, steps = t.robust.n_states, _few(t)
     tokens_NxT = all_sequences(S, steps)
     in_time = steps if t.robust.horizon is None or steps < t.robust.horizon else steps - 1  # to change a prediction
-    for base in (t.robust.base, *_some_laws(S)):
+    for base in (t.robust.base, *_independent(S)):
         probs_NxTxS = np.array(to_numpy(base.predict_sequence(tokens_NxT)), dtype=np.float64)
         chance_N = np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0].prod(axis=-1)
         times_N = to_numpy(replace(t.robust, base=base).alarm_times(tokens_NxT))
         alarm = float(chance_N[times_N <= in_time].sum())
         if not alarm <= certificate.tv_bound + t.tolerance:
-            law = "" if base is t.robust.base else f" with the law {base.probs_TxS[0].tolist()}"
+            probs = "" if base is t.robust.base else f" with probabilities {base.probs_TxS[0].tolist()}"
             raise LawBroken(
                 f"{t.name}: its certificate ({certificate.theorem}) promises a false alarm with a chance of at most "
-                f"{certificate.tv_bound:.4g}, and under {type(base).__name__}{law} it is {alarm:.4g} in {steps} steps"
+                f"{certificate.tv_bound:.4g}, and under {type(base).__name__}{probs} it is {alarm:.4g} in {steps} steps"
             )
 
 
 def _few(t: Trial) -> int:
     """As many steps as have few enough sequences to try them all."""
-    return _within(t, max(1, int(np.log(_MOST_SEQUENCES) / np.log(max(t.robust.n_states, 2)) + 1e-9)))
+    return _within(t, max(1, int(math.log(_MOST_SEQUENCES, max(t.robust.n_states, 2)) + 1e-9)))
 
 
 def _within(t: Trial, steps: int) -> int:
@@ -150,12 +151,11 @@ def _within(t: Trial, steps: int) -> int:
     return min(steps, t.robust.horizon or steps, ability(t.robust.base, "context") or steps)
 
 
-def _some_laws(n_states: int) -> list[Any]:
-    """Independent states: all alike, or one of them likelier than the rest together."""
-    laws = [np.full(n_states, 1 / n_states)]
-    for share in (0.6, 0.75, 0.9):
-        laws += list(share * np.eye(n_states) + (1 - share) / max(n_states - 1, 1) * (1 - np.eye(n_states)))
-    return [Scheduled(law[None]) for law in laws if abs(law.sum() - 1) < inputs.SUM_TOLERANCE]
+def _independent(n_states: int) -> list[Any]:
+    """Models of independent states: all alike, or one of them likelier than the rest together."""
+    one_S, shares = np.eye(n_states), (0.6, 0.75, 0.9) if n_states > 1 else ()
+    leaning = [row for share in shares for row in share * one_S + (1 - share) * (1 - one_S) / (n_states - 1)]
+    return [Scheduled(probs_S[None]) for probs_S in (np.full(n_states, 1 / n_states), *leaning)]
 
 
 ROBUST_LAWS: dict[str, Callable[[Trial], None]] = {

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ..transformer import Decoder
 from ..transformer.backends import device_named
-from ..transformer.checkpoints import Checkpoint, decoder_of, read, write
-from ..transformer.checkpoints import described as size_of
+from ..transformer.checkpoints import Checkpoint, decoder_of, read, shape_of, write
 from .base_model import GIVES
 from .layers import Layer
 from .model import TABLES, Appended
@@ -40,7 +39,7 @@ def save(model: Constructed, path: str | Path) -> None:
             f"{type(module.base).__name__}: keep model.module.state_dict() and build anew"
         )
     about = {
-        **size_of(module.base),
+        **shape_of(module.base),
         "kind": KIND,
         "built": module.about,
         "gives": module.gives,

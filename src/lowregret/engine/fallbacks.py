@@ -29,7 +29,7 @@ from typing import Any, Protocol, final, runtime_checkable
 from .. import inputs
 from ..arrays import some
 from ..certificates.bounds import Bound
-from ..certificates.switching import WayBack
+from ..certificates.switching import RecoveryBound
 from ..predictors import Predictor
 from .layout import Shapes, Views
 from .mixture import Mixture
@@ -222,7 +222,7 @@ class MixtureThenHedge:
         self.mixture = Mixture(setting, made.memories, made.share, made.trust)
         self.budget = Budget(made, setting, self.hedge.experts)
         span, steps = setting.payoff_range.span, setting.rounds
-        back = WayBack(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
+        back = RecoveryBound(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
         self.regret_after = partial(_with_mixture, back)
 
     def shapes(self) -> Shapes:
@@ -263,7 +263,7 @@ class HedgeAlone:
 
     def __init__(self, setting: Any) -> None:
         self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
-        back = WayBack(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
+        back = RecoveryBound(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
         self.regret_after = partial(_hedging, back)
 
     def shapes(self) -> Shapes:
@@ -314,7 +314,7 @@ class FollowReference:
         self.name, self.setting, self.at = name, setting, setting.references.index(name)
         # Nothing is lost to itself; what is lost to others is not known.
         alone = setting.n_comparators == 1
-        self.regret_after: After = partial(_hedging, WayBack(0.0, 1, None)) if alone else unknown
+        self.regret_after: After = partial(_hedging, RecoveryBound(0.0, 1, None)) if alone else unknown
 
     def shapes(self) -> Shapes:
         return {}
@@ -335,9 +335,9 @@ def unknown(problem: Any, steps: int, temperature: float | None) -> None:
     """What is lost, where nobody knows."""
 
 
-def _with_mixture(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+def _with_mixture(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
     return back.after(steps)
 
 
-def _hedging(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+def _hedging(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
     return back.safe
