@@ -15,7 +15,7 @@ pytestmark = pytest.mark.needs("matplotlib", "pandas")
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
-SLOW = ("plot_electricity", "plot_short_memory", "plot_sp500", "plot_your_own_predictor")  # in make test-all
+SLOW = ("plot_electricity", "plot_sp500")  # in make test-all
 PAGE = ROOT / "docs" / "evidence" / "real-data.md"
 SHOWN = re.compile(r"From `python examples/(?P<name>\w+)\.py`[^\n]*:\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 
