@@ -21,7 +21,9 @@ LEAST = 1e-30  # probability: a base that excludes a token has a finite logit al
 
 
 class PredictorModule(nn.Module):
-    """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, probabilities or their logarithms; entry t saw ``tokens[:, :t]``.
+    """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, probabilities or their logarithms.
+
+    Entry t has seen ``tokens[:, :t]``.
 
     >>> from lowregret.predictors import Scheduled
     >>> PredictorModule(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
@@ -147,8 +149,8 @@ def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> N
     if ahead:
         raise ValueError(
             f"base must not look ahead: entry {ahead[0]} of {name} changes with token {ahead[0]}, and may depend on "
-            "the tokens before it only. If it gives at entry t the forecast of token t + 1, let it see BOS and all tokens "
-            "but the last: pad(tokens[:, :-1], (1, 0), value=bos)"
+            "the tokens before it only. If it gives at entry t the forecast of token t + 1, let it see BOS and all "
+            "tokens but the last: pad(tokens[:, :-1], (1, 0), value=bos)"
         )
     if not same(ask(base, tokens_BxT[:, :1]), said[:, :1]):
         raise ValueError(f"base must not look ahead: entry 0 of {name} changes with the number of tokens")

@@ -1,5 +1,6 @@
 """A built model as a file: the decoder's weights and the appended ones, with what they were built for as JSON."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..transformer.checkpoints import decoder_of, read, shape_of, write
 from .predictor import Constructed, build
 
 KIND = "constructed"
-TESTS = {"RegretGap": RegretGap, "RegretRate": RegretRate}
+TESTS: dict[str, Any] = {"RegretGap": RegretGap, "RegretRate": RegretRate}
 
 
 def save(model: Constructed, path: str | Path) -> None:
@@ -84,6 +85,6 @@ def setting_of(built: dict[str, Any]) -> Setting:
     problem = DecisionProblem(built["utility"], built["actions"], built["states"])
     problem._scale, problem._shift = float(built["scale"]), float(built["shift"])
     kind = TESTS[built["test"]]
-    test: Any = kind(**{name: built[name] for name in kind.__dataclass_fields__})
+    test = kind(**{part.name: built[part.name] for part in fields(kind)})
     response = QuantalResponse(built["temperature"])
     return algorithm_1(problem, test, PolyaUrn(problem.n_states, built["prior"]), response)

@@ -51,11 +51,11 @@ def utility_in_units(problem: DecisionProblem) -> np.ndarray:
     return centred_AxS / (problem.span or 1.0)
 
 
-def answer_sizes(problem: DecisionProblem, forecasts: list[str]) -> dict[str, int]:
+def answer_sizes(problem: DecisionProblem, whose: list[str]) -> dict[str, int]:
     """The subspaces that ``answered`` needs."""
     if problem.n_actions == 2:
-        return {f"{forecast} answer": 1 for forecast in forecasts}
-    return {**{f"{forecast} answer": problem.n_actions for forecast in forecasts}, "before": problem.n_states}
+        return {f"{who} answer": 1 for who in whose}
+    return {**{f"{who} answer": problem.n_actions for who in whose}, "before": problem.n_states}
 
 
 def answer_cells(problem: DecisionProblem) -> int:
@@ -63,7 +63,7 @@ def answer_cells(problem: DecisionProblem) -> int:
     return 0 if problem.n_actions == 2 else problem.n_actions
 
 
-def answered(x: Residual, setting: Any, forecasts: list[str]) -> list[Stage]:
+def answered(x: Residual, setting: Any, whose: list[str]) -> list[Stage]:
     """What the response to the last forecast earned in the step that came: U(urn's) - U(base's), or U(base's) alone.
 
     Utilities are those of ``utility_in_units``.
@@ -71,24 +71,18 @@ def answered(x: Residual, setting: Any, forecasts: list[str]) -> list[Stage]:
     fetch. Either way the result stands in the row of the token it is about: no lag.
     """
     problem, temperature = setting.problem, setting.temperature
-    signs = {"base": -1.0, "urn": 1.0} if "urn" in forecasts else {"base": 1.0}
+    signs = {"base": -1.0, "urn": 1.0} if "urn" in whose else {"base": 1.0}
     utility_AxS = utility_in_units(problem)
     if problem.n_actions == 2:
-        second = sum(signs[forecast] * x[f"{forecast} answer"] for forecast in forecasts)
+        second = sum(signs[who] * x[f"{who} answer"] for who in whose)
         first_S, advantage_S = utility_AxS[0] * sum(signs.values()), utility_AxS[1] - utility_AxS[0]
         earned_SxD = advantage_S[:, None] * second + first_S[:, None] * x["one"]
-        heads = [
-            gadgets.fetch_sigmoid(x, forecast, problem.advantage[0], temperature, f"{forecast} answer")
-            for forecast in forecasts
-        ]
+        heads = [gadgets.fetch_sigmoid(x, who, problem.advantage[0], temperature, f"{who} answer") for who in whose]
         return [Stage(heads, [gadgets.of_token(x, earned_SxD, "gain")])]
-    answer_AxD = sum(signs[forecast] * x[f"{forecast} answer"] for forecast in forecasts)
+    answer_AxD = sum(signs[who] * x[f"{who} answer"] for who in whose)
     return [
         Stage(
-            [
-                gadgets.respond(x, forecast, problem.utility, temperature, f"{forecast} answer")
-                for forecast in forecasts
-            ],
+            [gadgets.respond(x, who, problem.utility, temperature, f"{who} answer") for who in whose],
             [],
         ),
         Stage(
