@@ -2,7 +2,7 @@
 How soon does a shop notice that demand fell?
 =============================================
 
-A model forecasts tomorrow's demand in quantiles, and the shop orders by them. On day 250 demand falls by a third, and
+A model forecasts tomorrow's demand in quantiles, and the shop orders by them. On day 250 demand halves, and
 the model goes on as before.
 """
 
@@ -26,7 +26,7 @@ shop = lr.Payoff(
 )
 rng = np.random.default_rng(0)
 busy_T = rng.uniform(4, 7, days)  # known in the morning
-demand_T = rng.gamma(8, np.where(np.arange(days) < fell, busy_T, 2 / 3 * busy_T))
+demand_T = rng.gamma(8, np.where(np.arange(days) < fell, busy_T, busy_T / 2))
 levels = np.linspace(0.05, 0.95, 19)
 forecasts = lr.Quantiles(levels, stats.gamma(8, scale=busy_T[:, None]).ppf(levels))
 
@@ -41,8 +41,8 @@ for name in ("model", "guard", "best fixed action"):
 # Until the alarm both earn the same. After it the guard orders less.
 figure, axes = plt.subplots(figsize=(7, 3))
 for name, colour in (("model", "#D55E00"), ("guard", "#0072B2")):
-    axes.plot(np.cumsum(found.paid[name][0]), color=colour, label=name)
-axes.axvline(fell, color="grey", linewidth=0.8, linestyle=":", label="demand falls")
+    axes.plot(np.cumsum(shop.in_payoffs(found.paid[name][0])), color=colour, label=name)
+axes.axvline(fell, color="grey", linewidth=0.8, linestyle=":", label="demand halves")
 axes.set(xlabel="day", ylabel="earned so far")
 axes.legend(frameon=False)
 figure.tight_layout()

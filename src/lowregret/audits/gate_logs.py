@@ -99,7 +99,7 @@ def gate_scores(
         table = table.with_columns(pl.col("order") * unit)
     table = table.with_columns(_score(role, table.schema[role], source.has_commas) for role in scores)
     for role, name in scores.items():
-        must = f"a score ({name}) must be from {low:g} to {high:g}, or pass or fail ({FAILED})"
+        must = f"a score ({name}) must be in the range {low:g} to {high:g}, or pass or fail ({FAILED})"
         _refuse(table, ~pl.col(role).is_between(low, high).fill_null(False), source, name, must)
     if candidate is not None:
         theirs = {"new": new, "current": current}.items()
@@ -122,15 +122,13 @@ def gate_scores(
     parts = {("",): table} if by is None else dict(sorted(table.group_by("by", maintain_order=True)))
     found = dict[str, Gate]()
     for (name,), part in parts.items():
-        at_R, unit_name, ends = np.arange(len(part)), "item", None
+        at_R, unit_name, ends = np.arange(len(part)), "item", dict[str, str]()
         if order is not None:
             at_R = part["order"].to_numpy()
             unit_name, ends = _span(Clock(at_R, kind, zone))
         apart = scores_apart(part["new"].to_numpy(), part["current"].to_numpy(), low, high, at_R)
-        each, warnings = alpha / len(parts), [] if found else notes
-        found[printable(str(name), 80)] = judged(
-            apart, (new, current), alpha=each, unit=unit_name, ends=ends, columns=named, warnings=warnings
-        )
+        about: dict[str, Any] = {"unit": unit_name, "columns": named, "warnings": () if found else tuple(notes), **ends}
+        found[printable(str(name), 80)] = judged(apart, (new, current), alpha / len(parts), **about)
     return found[""] if by is None else Gates(found, alpha)
 
 
@@ -160,11 +158,11 @@ def _of_two(table: pl.DataFrame, column: str, new: str, current: str) -> pl.Data
     return table.filter(pl.col(column).is_in([new, current]))
 
 
-def _span(clock: Clock) -> tuple[str, tuple[str, str]]:
+def _span(clock: Clock) -> tuple[str, dict[str, str]]:
     """What a moment of all rows together is called, and what the log calls the first and the last."""
     moments = clock.part(np.unique(clock.at_R, return_index=True)[1])
-    first, last = moments.texts([0, len(moments.at_R) - 1])
-    return rhythms_of(moments, np.zeros(len(moments.at_R))).unit, (first, last)
+    ends = dict(zip(("first", "last"), moments.texts([0, len(moments.at_R) - 1]), strict=True))
+    return rhythms_of(moments, np.zeros(len(moments.at_R))).unit, ends
 
 
 def gate_forecasts(
@@ -249,11 +247,9 @@ def gate_forecasts(
     about = table.found.about
     if not all(own):  # the reference is in rows of its own
         about = {role: name for role, name in about.items() if role != "references"} | {"candidate": who}
-    unit, ends = _span(table.clock) if table.clock.kind != ROWS else ("step", None)
-    return judged(
-        apart, models, alpha=alpha, lag=lag, wait=wait, unit=unit, ends=ends, streams=streams,
-        columns=about, warnings=notes,
-    )  # fmt: skip
+    unit, ends = _span(table.clock) if table.clock.kind != ROWS else ("step", {})
+    more: dict[str, Any] = {"unit": unit, "streams": streams, "columns": about, "warnings": tuple(notes), **ends}
+    return judged(apart, models, alpha, lag, wait, **more)
 
 
 def _payoffs_apart(problem: Any, recording: Recording, at_R: np.ndarray) -> Differences:
