@@ -20,7 +20,7 @@ LONGEST = (
     *("construct/test_deciding", "project/test_readme", "project/test_examples"),
     *("paper/test_verify", "adversaries/test_worst_cases", "robust/test_restart", "rules/test_false_alarms"),
     *("rules/test_every_start_promises", "transformer/test_training"),
-    *("paper/test_numbers", "adapters/test_logits_processor", "checks/test_laws", "paper/test_reproduce"),
+    *("adapters/test_logits_processor", "checks/test_laws", "paper/test_reproduce"),
 )
 
 
