@@ -20,10 +20,9 @@ from .reading import ROW, Log, Refused, log_of
 from .recording import Recording
 from .settings import AuditSettings, Columns
 from .table import collected, table_of
-from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of
+from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of, spelling
 
 _WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
-_ZONE = r"(Z|UTC|[+-]\d\d(:?\d\d)?)$"
 _MODELS = ("model", "model_name", "model_id", "model_version")  # usual names of a column of models
 _STATES = ("p_{}", "prob_{}", "p{}", "{}")  # names of columns of probabilities without that of the model
 _LISTS = ("", "p", "probs", "probabilities")
@@ -80,17 +79,15 @@ def gate_scores(
     for role, name in named.items():
         if name not in source.schema:
             raise ValueError(f"the column of {role} must be one of {listed(source.schema)}, got {inputs.shown(name)}")
-    rows = source.as_text([name for role, name in named.items() if role != "order"]).rows
-    table = collected(source, rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
+    table = collected(source, source.rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
     if not len(table):
         raise Refused(source.source, None, "it has no rows")
     if candidate is not None:
         table = _of_two(table, "candidate", new, current)
     kind, zone = NUMBERS, None
     if order is not None:
-        own_kind = table.schema["order"]
-        has_zones = own_kind == pl.String and bool(table["order"].str.slice(10).str.contains(_ZONE).any())
-        moments = moments_of("order", own_kind, has_zones)
+        texts = source.head([order])[order] if table.schema["order"] == pl.String else ()
+        moments = moments_of("order", table.schema["order"], *spelling(texts))
         table, kind, zone = table.with_columns(order=moments.at), moments.kind, moments.zone
     for role in keys:
         _refuse(table, pl.col(role).is_null(), source, named[role], f"{named[role]} must name the {role} in every row")
@@ -145,8 +142,7 @@ def _refuse(table: pl.DataFrame, bad: pl.Expr, log: Log, name: str, reason: str)
     """Refuse the first bad row."""
     if len(wrong := table.filter(bad)):
         row = wrong.item(0, ROW)
-        value = log.as_text([name]).rows.filter(pl.col(ROW) == row).select(name).collect().item()
-        raise log.refused(row, f"{reason}, got {inputs.shown(value)}")
+        raise log.refused(row, f"{reason}, got {inputs.shown(log.cell(name, row))}")
 
 
 def _of_two(table: pl.DataFrame, column: str, new: str, current: str) -> pl.DataFrame:
@@ -324,9 +320,7 @@ def _joined(
     if found.order is None:
         reason = "a log with a column of models must have one of steps or times, by which their rows are matched"
         raise Refused(log.source, None, f"{reason}: --order NAME")
-    clocks = (found.order, found.known_at, found.cutoff)
-    rows = log.as_text([name for name in (*found.needed, who) if name not in clocks]).rows
-    table = collected(log, rows.select(ROW, *found.needed, pl.col(who).alias(_WHO)))
+    table = collected(log, log.rows.select(ROW, *found.needed, pl.col(who).alias(_WHO)))
     table = _of_two(table, _WHO, *models)
     values = [name for name in found.values.names if name]
     theirs = {name: f"{models[1]}: {name}" for name in values} | {ROW: _THEIRS, found.state: f"{_THEIRS} {found.state}"}
