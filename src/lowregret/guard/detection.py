@@ -89,8 +89,8 @@ class Delay:
             f"nine in ten {waited(self.ninetieth)}. {verdict}",
             f"({self.runs:,} runs; in {self.too_early:.1%} of them the alarm came before the break, and was false.)",
             "",
-            f"Whatever comes, over all {self.steps:,} steps the guard earns at most {self.certificate:.4g} per step less "
-            "than the best fixed action.",
+            f"Whatever comes, over all {self.steps:,} steps the guard earns at most {self.certificate:.4g} per step "
+            "less than the best fixed action.",
             f"An alarm is certain only if the break costs more than {self.least_edge:.4g} per step until the end: no "
             "smaller edge is protected for sure.",
         ])  # fmt: skip
@@ -185,7 +185,7 @@ def _steps(horizon: int | None, steps: int | None) -> int:
 
 
 def _apart(problem: DecisionProblem, edge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two forecasts on two states: of two actions the first is best in one and the second in the other, by this edge."""
+    """Two forecasts on two states: by one of them an action is best, by the other another, by this edge."""
     U, e = problem.utility, edge / max(float(problem.regret_in_payoffs(1.0)), 1e-300)
     found: tuple[float, np.ndarray, np.ndarray] | None = None
     for b in range(len(U)):
@@ -203,7 +203,8 @@ def _apart(problem: DecisionProblem, edge: float) -> tuple[np.ndarray, np.ndarra
                 found = reach, forecast_S, truth_S
     if found is None:
         raise ValueError(
-            f"edge must be one that two actions of {problem} can have over each other, got {edge:g}: give forecast and truth"
+            f"edge must be one that two actions of {problem} can have over each other, got {edge:g}: "
+            "give forecast and truth"
         )
     return found[1], found[2]
 
@@ -214,26 +215,20 @@ def _best(utility: np.ndarray, forecast_S: np.ndarray, action: int) -> bool:
 
 
 def _simulated(
-    guard: Guard,
-    forecast_S: np.ndarray,
-    truth_S: np.ndarray,
-    since: int,
-    steps: int,
-    runs: int,
-    rng: np.random.Generator,
+    guard: Guard, before_S: np.ndarray, truth_S: np.ndarray, since: int, steps: int, runs: int, rng: np.random.Generator
 ) -> np.ndarray:
     """When the alarm sounds in each run, ``steps + 1`` for never."""
-    times, each = [], max(1, _CELLS // (steps * len(forecast_S)))
+    times, each = [], max(1, _CELLS // (steps * len(before_S)))
     for at in range(0, runs, each):
         n = min(each, runs - at)
         states_NxT = np.concatenate(
             [
-                rng.choice(len(forecast_S), (n, count), p=p)
-                for p, count in ((forecast_S, since - 1), (truth_S, steps - since + 1))
+                rng.choice(len(before_S), (n, count), p=p)
+                for p, count in ((before_S, since - 1), (truth_S, steps - since + 1))
             ],
             axis=1,
         )
-        given = Inputs(np.broadcast_to(forecast_S, (n, steps, len(forecast_S))))
+        given = Inputs(np.broadcast_to(before_S, (n, steps, len(before_S))))
         alarm_NxT = form_of(guard.engine, runs * steps).run(guard.engine.start(n), given, states_NxT).alarm_NxT
         times.append(np.where(alarm_NxT.any(axis=1), alarm_NxT.argmax(axis=1) + 1, steps + 1))
     return np.concatenate(times)
