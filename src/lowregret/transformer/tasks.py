@@ -34,7 +34,7 @@ Laws = Callable[[Tensor], Tensor]  # of the next token, [N, T] -> [N, T, S], unc
 
 def after_alarm(robust: Robust, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
     """Which steps come after the alarm, ``[N, T]``: one raised by token s changes the prediction of step s + 1."""
-    with robust.engine_for(laws_NxTxS) as engine:
+    with robust.streams.engine_for(laws_NxTxS) as engine:
         times_N = engine.alarm_times(in_float64(laws_NxTxS.detach()), tokens_NxT)
     return torch.arange(tokens_NxT.shape[-1], device=tokens_NxT.device) >= times_N[:, None]
 
