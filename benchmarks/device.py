@@ -1,7 +1,7 @@
 """``python -m benchmarks.device``: the tests on torch tensors, eager, compiled and as a CUDA graph.
 
-With ``--compare BEFORE AFTER``, two trees' ``src``, the checks of the second and the speeds of both side by side:
-training steps, recorded tests and cached sampling (``device_parts.py``).
+With ``--compare BEFORE AFTER``, two trees, the checks of the second and the speeds of both side by side, each measured
+by its own ``device_parts.py``: training steps, recorded tests and cached sampling.
 """
 
 import argparse
@@ -55,11 +55,12 @@ def captured(engine: Any, laws: torch.Tensor, tokens: torch.Tensor) -> Callable[
 
 def asked(part: str, tree: str) -> dict[str, tuple[float, str]]:
     """What a part finds in a tree, by name; all else that it prints is passed on."""
-    path = os.pathsep.join([tree, *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([os.path.abspath(f"{tree}/src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     command, found = [sys.executable, "-W", "ignore", "-m", "benchmarks.device_parts", part], {}
     begin = time.perf_counter()
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=tree, env=environment, **pipes) as run:
         assert run.stdout is not None
         for line in run.stdout:
             if line.startswith("LINE "):
@@ -85,7 +86,7 @@ def compare(before: str, after: str, parts: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), help="two trees' src")
+    parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), help="two trees")
     parser.add_argument("--parts", nargs="+", default=["tests", "sampled", "steps", "replay"])
     chosen = parser.parse_args()
     if chosen.compare:

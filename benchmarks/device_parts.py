@@ -19,7 +19,6 @@ import torch
 import lowregret as lr
 from benchmarks.training import finish, sampling, tokens_per_second
 from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, TrainingSettings, Transformer
-from lowregret.transformer.backends import ORDER
 from lowregret.transformer.decoder import SIZES, Size
 from lowregret.transformer.training import Training
 
@@ -80,7 +79,7 @@ def _agreement() -> float:
     model = Transformer(Decoder(2, SIZES["paper"], seed=0).to(DEVICE))
     tokens = lr.sample(model, T, 16, 0)
     uniforms = torch.as_tensor(np.random.default_rng(0).random((16, T)), device=DEVICE)
-    return float((tokens == (uniforms >= model.laws_on_device(tokens)[..., 0].double()).long()).double().mean())
+    return float((tokens == (uniforms >= model.probs_on_device(tokens)[..., 0].double()).long()).double().mean())
 
 
 def steps() -> Iterator[Line]:
@@ -100,7 +99,7 @@ def steps() -> Iterator[Line]:
         settings = TrainingSettings(size=size, batch=batch, **kept)  # type: ignore[arg-type]
         torch._dynamo.reset()
         try:
-            speed, warm = tokens_per_second(task, settings, DEVICE, DEVICE == "cuda", ORDER, 2 if SMALL else 30)
+            speed, warm = tokens_per_second(task, settings, DEVICE, DEVICE == "cuda", 2 if SMALL else 30)
             print(f"{name}: first steps {warm:.0f} s", flush=True)
             yield name, speed / 1e6, "M tokens/s"
         except Exception:
@@ -122,7 +121,7 @@ def replay() -> Iterator[Line]:
         "imitate": lambda: Imitate(source),
         "imitate, soft": lambda: Imitate(lr.PolyaUrn(2), soft=True),
         "masked": lambda: Masked(source, rate),
-        "distil": lambda: Distil(source, exact, play_every=5, play_count=8, pool=16),
+        "distil (not replayed)": lambda: Distil(source, exact, play_every=5, play_count=8, pool=16),
     }
     for name, kind in kinds.items():
         try:

@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from torch.nn.attention import SDPBackend
 
 import lowregret as lr
 from lowregret.transformer import (
@@ -25,7 +24,6 @@ from lowregret.transformer import (
     TrainingSettings,
     Transformer,
 )
-from lowregret.transformer.backends import ORDER
 from lowregret.transformer.decoder import SIZES, Size
 from lowregret.transformer.training import Training
 
@@ -36,12 +34,11 @@ def finish(device: str) -> None:
 
 
 def tokens_per_second(
-    task: Task, settings: TrainingSettings, device: str, compiled: bool, order: tuple[SDPBackend, ...], steps: int
+    task: Task, settings: TrainingSettings, device: str, compiled: bool, steps: int
 ) -> tuple[float, float]:
     """Of one training step, and the seconds that the first two took (compiling)."""
     with tempfile.TemporaryDirectory() as folder:
         run = Training(task, Path(folder) / "model.safetensors", settings, device=device, compiled=compiled)
-        run.attention_order = order
         begin = time.perf_counter()
         for _ in range(2):
             run.advance()
@@ -63,21 +60,20 @@ def steps(size: Size, batch: int, device: str, repeats: int) -> None:
     bernoulli = Imitate(source)
     robust = Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))
     distilled = Distil(source, lr.robustify(base, coin, test=lr.ExactTest(2 / T, T)), play_share=0.0)
-    flash = (SDPBackend.FLASH_ATTENTION, *ORDER[2:])
     paper = TrainingSettings(size=size, batch=batch, optimiser=NANODO)
     wide = TrainingSettings(size=size, batch=batch, optimiser=NANODO, stream="float32")
     best = TrainingSettings(size=size, batch=batch, optimiser=DECAYING, stream="float32")
-    rows: list[tuple[str, Task, TrainingSettings, bool, tuple[SDPBackend, ...]]] = [
-        ("BERNOULLI, plain eager step, flash", bernoulli, paper, False, flash),
-        ("BERNOULLI, compiled, cuDNN attention", bernoulli, paper, True, ORDER),
-        ("ROBUST (masked), compiled, cuDNN attention", robust, paper, True, ORDER),
-        ("BERNOULLI, the same, float32 stream", bernoulli, wide, True, ORDER),
-        ("ROBUST (distilled), float32 stream", distilled, best, True, ORDER),
+    rows: list[tuple[str, Task, TrainingSettings, bool]] = [
+        ("BERNOULLI, plain eager step", bernoulli, paper, False),
+        ("BERNOULLI, compiled", bernoulli, paper, True),
+        ("ROBUST (masked), compiled", robust, paper, True),
+        ("BERNOULLI, the same, float32 stream", bernoulli, wide, True),
+        ("ROBUST (distilled), float32 stream", distilled, best, True),
     ]
     plain = None
-    for name, task, settings, compiled, order in rows:
-        torch._dynamo.reset()  # attention is chosen when the step is traced
-        speed, warm = tokens_per_second(task, settings, device, compiled, order, repeats)
+    for name, task, settings, compiled in rows:
+        torch._dynamo.reset()
+        speed, warm = tokens_per_second(task, settings, device, compiled, repeats)
         plain = plain or speed
         print(
             f"  {name:40s} {speed / 1e6:8.3f} M tokens/s  {speed / plain:5.2f}x  (first steps {warm:.0f} s)", flush=True
@@ -100,8 +96,8 @@ def sampling(size: Size, n: int, device: str) -> tuple[float, float]:
     cached = timed(lambda: lr.sample(model, T, n, 0))
     tokens = torch.randint(2, (n, T), device=device)
     lengths = sorted({max(1, round(T * i / 8)) for i in range(9)})
-    model.laws_on_device(tokens)
-    at = [timed(lambda t=t: model.laws_on_device(tokens[:, :t])) for t in lengths]
+    model.probs_on_device(tokens)
+    at = [timed(lambda t=t: model.probs_on_device(tokens[:, :t])) for t in lengths]
     points = pairwise(zip(lengths, at, strict=True))
     return cached, sum((b - a) * (x + y) / 2 for (a, x), (b, y) in points)
 

@@ -37,7 +37,6 @@ def train_models(preset: Preset, out: Path, device: str | None) -> Models:
                 preset.settings(name),
                 init=base if name == "ROBUST" and preset.distilled else None,
                 device=device,
-                state=out / "training" / name,
                 on_report=report,
             )
     return models

@@ -8,17 +8,16 @@ import numpy as np
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.sources import de_bruijn_pair, de_bruijn_sequence
 
+from ..bounded_search import least_sum, trade_off
 from ..impossibility import (
     PRINTED,
     bounded_model,
     dichotomy,
-    least_sum,
     measure,
     measure_by_enumeration,
     regret_bound,
     response,
     sum_bound,
-    trade_off,
 )
 from .claims import Claim, against, at_least, equals, statement
 from .exhaustive import chances
@@ -76,9 +75,9 @@ def theorem_4_1() -> list[Claim]:
         for model, closed in zip(some[:5], found, strict=False):
             brute = measure_by_enumeration(model, length)
             apart += [abs(brute.tv - closed.tv), abs(brute.regret - closed.regret)]
-    curve = trade_off(4, np.linspace(0, 1, 9).tolist(), starts=2).rows
+    curve = trade_off(4, np.linspace(0, 1, 9).tolist(), starts=2)
     above += [row.found.regret - row.bound for row in curve[1:-1]]  # M0 and M1, at the ends, attain it
-    either = min(max(row.found.tv, row.worst_regret or 0) for row in curve)
+    either = min(max(row.found.tv, row.worst_regret) for row in curve)
     least = {length: least_sum(length, starts=3, seed=length) for length in (6, 5, 4, 3, 2)}
     halves = [dichotomy(length) for length in range(1, 200)]
     sums = [abs(sum_bound(length) - math.tanh(math.sqrt(length) / 2) / 4) for length in range(1, 200)]

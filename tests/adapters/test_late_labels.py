@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from river import base
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -231,8 +232,10 @@ def test_what_an_id_cannot_be() -> None:
     with pytest.raises(ValueError, match="2 labels came, and 1 rows wait for one"):
         model.observe(["heads", "heads"])
     assert model.guard_.dumps() == before
-    model.policy([[0.6], [0.7]], np.array(["b", "a"]))
+    model.policy([[0.6], [0.7]], pd.Series(["b", "a"]))
     assert model.observe(["heads", "tails"], id=("a", "b")).guard_.steps == 2
+    model.policy([[0.6]], np.int64(7))
+    assert model.observe("heads", id=[7]).guard_.steps == 3
 
 
 def test_a_worker_that_fell_behind_does_not_overwrite(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.gate_power import WORLDS, fixed, gains, promoted, promoted_exactly, t_tests
 from scipy import optimize, stats
 
 import lowregret as lr
@@ -142,34 +143,27 @@ def test_late_outcomes_need_classes_and_more_evidence(lag: int) -> None:
     assert largest_chance(9, lag, 1 / alpha, classes=1) > (1.1 * alpha if lag > 2 else 0.4)  # nothing is promised
 
 
-def t_test(gains: np.ndarray, alpha: float) -> bool:
-    """Whether a one-sided t-test after any of the items from the tenth on says that the mean is above 0."""
-    n = np.arange(1, len(gains) + 1)
-    mean = np.cumsum(gains) / n
-    deviation = np.sqrt(np.maximum(np.cumsum(gains**2) - n * mean**2, 1e-12) / np.maximum(n - 1, 1))
-    return bool((mean / (deviation / np.sqrt(n)) > stats.t.ppf(1 - alpha, np.maximum(n - 1, 1)))[9:].any())
+def test_false_promotions_of_fair_coins_are_those_over_all_sequences() -> None:
+    """The exact row of the page, by a loop over all 2,048 sequences of 11 items."""
+    paths = itertools.product((-1.0, 1.0), repeat=11)
+    every = promoted(lambda rng, items: np.array(next(paths)), runs=2**11, items=11)
+    assert promoted_exactly(11) == pytest.approx(every, abs=1e-12)
+    assert 0 < every[0] < 0.05 < every[1]
 
 
-@pytest.mark.parametrize("world", ["i.i.d.", "drifting", "dependent"])
-def test_candidates_that_are_no_better_are_rarely_promoted_however_often_one_asks(world: str) -> None:
-    rng, runs, T, alpha = np.random.default_rng(1), 300, 400, 0.1
-    promoted = tested = 0
-    for _ in range(runs):
-        if world == "i.i.d.":
-            gains = rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.6, 0.2], size=T)
-        elif world == "drifting":  # the rate of both wanders
-            rate = 0.5 + 0.45 * np.sin(np.arange(T) / 60 + rng.uniform(0, 6))
-            gains = (rng.random(T) < rate) * 1.0 - (rng.random(T) < rate)
-        else:  # 8 items of a time move together, and how much is at stake depends on what was won
-            gains = np.zeros(T // 8)
-            for t in range(len(gains)):
-                gains[t] = rng.choice([-1, 1]) * (0.25 if gains[:t].sum() > 0 else 1.0)
-        log_e = log_evidence(gains, np.full(len(gains), -1.0), 1.0)
-        promoted += bool((log_e >= -math.log(alpha)).any())
-        tested += t_test(np.repeat(gains, 8) if world == "dependent" else gains, alpha)
-    most = stats.binom.ppf(0.999, runs, alpha)
-    assert 0 < promoted <= most
-    assert tested > 2 * most  # a t-test after every item
+@pytest.mark.parametrize("world", WORLDS)
+def test_candidates_that_are_no_better_are_rarely_promoted_however_often_one_looks(world: str) -> None:
+    runs = 100
+    gate_each, t_each, t_daily, _ = promoted(WORLDS[world], runs, items=1000)
+    most = stats.binom.ppf(0.999, runs, 0.05) / runs
+    assert gate_each <= most < min(t_each, t_daily)
+
+
+def test_the_items_that_a_fixed_test_needs_are_enough() -> None:
+    rng, n = np.random.default_rng(0), math.ceil(fixed(0.5, 0.1, 0.9))
+    runs = [gains(rng, n, 0.5, 0.1) for _ in range(2000)]
+    found = sum(t_tests(apart.sum(), (apart**2).sum(), np.array(n)) for apart in runs)
+    assert stats.binom.ppf(0.001, 2000, 0.9) <= found <= stats.binom.ppf(0.999, 2000, 0.9)
 
 
 # How many more
@@ -308,7 +302,7 @@ def test_scores_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
     bad.loc[[7, 9], "b"] = np.nan, 3.0
     missing = table.assign(id=table["id"].where(table.index != 4))
     for log, settings, words in (
-        (bad, {}, r"row 8: a score \(b\) must be from 0 to 1"),
+        (bad, {}, r"row 8: a score \(b\) must be in the range 0 to 1"),
         (bad.fillna({"b": 1}), {}, r"row 10: .*got 3"),
         (table.assign(b="good"), {}, "got 'good'"),
         (missing, {"item": "id"}, "row 5: id must name the item in every row"),

@@ -107,7 +107,6 @@ FILES: dict[str, Callable[[Path], Any]] = {
     "commas in one column": lambda at: put(at / "log.csv", percents("{},00%"), separator=";"),
     "a byte order mark": lambda at: put(at / "log.csv", include_bom=True),
     "lines as on Windows": lambda at: put(at / "log.csv", line_terminator="\r\n"),
-    "lines as on old Macs": lambda at: put(at / "log.csv", line_terminator="\r"),
     "quoted lines": lambda at: put(at / "log.csv", LOG.with_columns(note=pl.lit("one\ntwo;"))),
     "blank lines": lambda at: text(at / "log.csv", lambda own: own.replace(b"\n", b"\n\n") + b"\n,,,,,\n"),
     "blanks": lambda at: text(at / "log.csv", lambda own: own.replace(b",", b",  "), LOG.drop("note")),

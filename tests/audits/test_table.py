@@ -64,6 +64,12 @@ def test_of_several_columns_of_times_the_caller_says_which() -> None:
     assert gained(audit(pooled, SHOP, columns={"order": "issued"})) == gained(found)
 
 
+def test_texts_with_offsets_that_do_not_ascend_are_refused_likewise() -> None:
+    times = pl.Series([time.isoformat() for time in hours(150, "Europe/Berlin")])
+    with pytest.raises(Refused, match="valid, known hold times, and those of valid do not ascend: --order NAME says"):
+        audit(shuffled(one(valid=times, known=times)), SHOP)
+
+
 @pytest.mark.parametrize("name", ["ds", "Datum"])
 def test_dates_that_begin_with_the_day_are_not_guessed(name: str) -> None:
     rows = one(**{name: [(FIRST + t * DAY).strftime("%d.%m.%Y") for t in range(150)]})

@@ -15,10 +15,8 @@ class Told(NamedTuple):
     gain_TxA: np.ndarray  # what each action earned more than the best response
 
 
-def told(
-    problem: lr.DecisionProblem, prior: Prior, delta: float, laws_TxS: np.ndarray, states_T: np.ndarray, table=None
-) -> Told:
-    """Bets on every action against the best response; charged psi+, or by ``table[c, b, k]`` where there is one."""
+def told(problem: lr.DecisionProblem, prior: Prior, delta: float, laws_TxS: np.ndarray, states_T: np.ndarray) -> Told:
+    """Bets on every action against the best response; charged psi+."""
     U, T, alarm, gains = problem.utility, len(states_T), len(states_T) + 1, []
     wealth_AxK, unspent = np.zeros((len(U), len(prior.rates_K))), 1.0
     for t in range(1, T + 1):
@@ -29,8 +27,7 @@ def told(
         unspent -= len(U) * fresh_K.sum()
         for c in range(len(U)):
             for k, rate in enumerate(prior.rates_K):
-                psi = math.log(float(p @ np.exp(rate * x_AxS[c])))
-                charge = max(psi, 0.0) if table is None else table[c, b, k]
+                charge = max(math.log(float(p @ np.exp(rate * x_AxS[c]))), 0.0)
                 wealth_AxK[c, k] = (wealth_AxK[c, k] + fresh_K[k]) * math.exp(rate * x_AxS[c, state] - charge)
         gains.append(x_AxS[:, state])
         if alarm > T and (wealth_AxK.sum() + unspent >= 1 / delta or p[state] == 0):

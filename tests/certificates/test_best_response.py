@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import best_response, coupled, every_start, late, switching
+from lowregret.certificates import best_response, coupled, every_start, switching
 
 from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
 from .literal_best_response import corner_laws, told
@@ -44,16 +44,15 @@ def test_three_forms_each_above_the_one_before(rate: float) -> None:
     alike, count = 0, 0
     for problem in problems(40):
         most = by_corners(problem, rate)
-        exact = best_response.pair_kappa(problem, [rate], exactly=True)[..., 0]
+        exact = best_response.exact_kappa(problem, rate)
         table = best_response.pair_kappa(problem, [rate])[..., 0]
-        assert (exact >= most - 1e-15).all()
-        np.testing.assert_allclose(exact, most, rtol=1e-6, atol=1e-12)
-        assert (exact <= table).all()
-        assert (table <= best_response.hoeffding(problem, rate) * (1 + 1e-9)).all()
+        assert most.max() - 1e-15 <= exact <= table.max()
+        assert exact == pytest.approx(most.max(), rel=1e-6, abs=1e-12)
+        assert (table >= most - 1e-12).all()
+        assert (table <= (rate * problem.contrast) ** 2 / 8 * (1 + 1e-9)).all()  # Hoeffding's
         assert (table.diagonal() == 0).all()
         assert best_response.kappa(problem, rate) == pytest.approx(table.max(), rel=1e-14)
-        assert best_response.exact_kappa(problem, rate) == pytest.approx(exact.max(), rel=1e-14)
-        count, alike = count + 1, alike + (exact.max() >= table.max() * (1 - 1e-9))
+        count, alike = count + 1, alike + (exact >= table.max() * (1 - 1e-9))
     assert 0.3 < alike / count < 0.9  # the programmes are worth having, and often are not needed
 
 
@@ -84,12 +83,12 @@ def test_nothing_at_stake_nothing_charged() -> None:
         problem = lr.DecisionProblem(utility)  # one action; two alike; one that is never worse
         assert best_response.kappa(problem, 1.0) == 0
         assert best_response.exact_kappa(problem, 1.0) == 0
-        assert not best_response.pair_kappa(problem, [1.0], exactly=True).any()
         assert best_response.main_rate(problem, 100, 5.0) == math.inf
         assert coupled.kappa(problem, np.ones(2), 0.0).tolist() == [0.0, 0.0]
     dominated = lr.DecisionProblem([[1, 0], [0, 1], [0.4, 0.4]])  # the third is never a best response
-    exact = best_response.pair_kappa(dominated, [1.0], exactly=True)[..., 0]
-    assert exact[0, 2] == exact[1, 2] == 0 < best_response.pair_kappa(dominated, [1.0])[0, 2, 0]
+    two = lr.DecisionProblem([[1, 0], [0, 1]])
+    assert best_response.exact_kappa(dominated, 1.0) <= best_response.exact_kappa(two, 1.0) * (1 + 1e-12)
+    assert best_response.pair_kappa(dominated, [1.0])[0, 2, 0] > 0
 
 
 def test_the_main_rate_is_the_best_one() -> None:
@@ -111,9 +110,9 @@ def test_numbers_are_charged_by_their_knots() -> None:
 
     shop = lr.Payoff(earned, [0, 10, 15, 20], -60, 40, knots=[10, 15, 20], outcomes=(0, 40))
     rng, rates = np.random.default_rng(4), np.array([0.3, 1.5])
-    table, exact = best_response.pair_kappa(shop, rates), best_response.pair_kappa(shop, rates, exactly=True)
-    assert (exact <= table).all()
-    assert exact.max() > 0.9 * table.max()
+    table, exact_K = best_response.pair_kappa(shop, rates), best_response.exact_kappa(shop, rates)
+    assert (exact_K <= table.max(axis=(0, 1))).all()
+    assert exact_K.max() > 0.9 * table.max()
     assert coupled.kappa(shop, rates, 0.0) == pytest.approx(table.max(axis=(0, 1)))  # type: ignore[arg-type]
     closest = 0.0
     for _ in range(4000):
@@ -123,9 +122,9 @@ def test_numbers_are_charged_by_their_knots() -> None:
         U = shop.utilities(points)
         b = int(np.argmax(U @ law))
         value = np.log(np.einsum("aks,s->ak", np.exp(rates[:, None] * (U - U[b])[:, None]), law))
-        assert (value <= exact[:, b] + 1e-12).all()
+        assert (value <= exact_K + 1e-12).all()
         closest = max(closest, float(value.max()))
-    assert closest > 0.9 * exact.max()
+    assert closest > 0.9 * exact_K.max()
     prior = every_start.joint_prior(shop, 300, 0.05, 0.0)  # type: ignore[arg-type]
     assert prior.rates_K[0] == best_response.main_rate(shop, 300, every_start.main_log_cost(0.05, 4))
     unknown = lr.Payoff(earned, [0, 10], -60, 40)
@@ -140,22 +139,22 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
     np.testing.assert_allclose(coupled.charges(RPS, rates, T, 0)(np.array([0, 7])), [0 * kappa_K, 7 * kappa_K])
     rate = best_response.main_rate(RPS, T, 6.0)
     assert coupled.main_rate(RPS, T, 0.0, 6.0) == rate
-    assert (T * best_response.hoeffding(RPS, rate) + 6) / rate >= coupled.free_rate_bound(RPS, T, 0.0, 6.0)
+    assert (T * (rate * RPS.contrast) ** 2 / 8 + 6) / rate >= coupled.free_rate_bound(RPS, T, 0.0, 6.0)
     prior = every_start.joint_prior(RPS, T, delta, 0.0)
     assert prior.rates_K[0] == best_response.main_rate(RPS, T, every_start.main_log_cost(delta, 3))
     own_K, costs_K, t = best_response.kappa(RPS, prior.rates_K), prior.log_costs_K(delta), np.array([0, 1, 50, 200])
     for contexts, exactly in product((1, 4), (False, True)):
-        found = switching.before(RPS, prior, delta, 0.0, contexts, exactly, T)(t)
+        found = switching.before(RPS, prior, delta, 0.0, contexts, 1, exactly, T)(t)
         literal = [min(2.0 * n, min((n * own_K + contexts * costs_K) / prior.rates_K)) for n in t]
         np.testing.assert_allclose(found, literal, rtol=1e-9)
     late_costs_K = prior.log_costs_K(delta, 5)
     wanted = min(2.0 * 60, min((60 * own_K + late_costs_K) / prior.rates_K))
-    assert switching.interval(RPS, prior, delta, 0.0, 5, 64) == pytest.approx(wanted)
+    assert switching.interval(RPS, prior, delta, 0.0, 1, 5, 64) == pytest.approx(wanted)
     test = RPS, prior, delta, 0.0
     wanted = min(2.0 * 90, min((90 * own_K + 3 * costs_K) / prior.rates_K))
-    assert late.before(*test, 1, 3, False, 67)(np.array([90]))[0] == pytest.approx(wanted)
-    assert late.before(*test, 1, 3, True, 67)(np.array([90]))[0] == pytest.approx(wanted)
-    assert late.interval(*test, 3, 1, 90) == pytest.approx(wanted)
+    assert switching.before(*test, 1, 3, False, 200)(np.array([90]))[0] == pytest.approx(wanted)
+    assert switching.before(*test, 1, 3, True, 200)(np.array([90]))[0] == pytest.approx(wanted)
+    assert switching.interval(*test, 3, 1, 90) == pytest.approx(wanted)
 
 
 def test_changing_payoffs_are_charged_by_the_widest() -> None:
@@ -175,26 +174,24 @@ def enumerated(T: int, S: int) -> np.ndarray:
     return np.array(list(product(range(S), repeat=T)))
 
 
-@pytest.mark.parametrize("by_pair", [False, True])
-def test_every_sequence_of_small_problems_is_within_the_bounds(by_pair: bool) -> None:
+def test_every_sequence_of_small_problems_is_within_the_bounds() -> None:
     """A base with a law for every prefix: chance of an alarm, every interval before it, both by all sequences."""
-    rng, used, alarms = np.random.default_rng([5, by_pair]), 0.0, 0.0
+    rng, used, alarms = np.random.default_rng([5, 0]), 0.0, 0.0
     for i in range(6):
         problem = some_game(rng, 3, 2 + i % 2) if i > 1 else MATCHING
         S, T, delta = problem.n_states, 7 if problem.n_states == 2 else 5, float(rng.choice([0.2, 0.6, 0.9]))
         prior = every_start.joint_prior(problem, T, delta, 0.0)
-        table = best_response.pair_kappa(problem, prior.rates_K) if by_pair else None
         tables = [some_laws(rng, (S**t,), S) for t in range(T)]
         if i == 0:
             tables = [np.full((S**t, S), 0.5) for t in range(T)]  # ties throughout
         states = enumerated(T, S)
         laws = by_prefix(tables, states)
-        runs = [told(problem, prior, delta, laws[n], states[n], table) for n in range(len(states))]
+        runs = [told(problem, prior, delta, laws[n], states[n]) for n in range(len(states))]
         chance = chance_of(laws, states)
         alarm = sum(p for p, run in zip(chance, runs, strict=True) if run.alarm <= T)
         assert alarm <= delta + 1e-12
         alarms = max(alarms, alarm / delta)
-        within = {(j, t): switching.interval(problem, prior, delta, 0.0, j, t) for j in range(1, T + 1)
+        within = {(j, t): switching.interval(problem, prior, delta, 0.0, 1, j, t) for j in range(1, T + 1)
                   for t in range(j, T + 1)}  # fmt: skip
         for run in runs:
             for j in range(1, T + 1):

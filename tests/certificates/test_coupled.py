@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import lowregret as lr
-from lowregret.certificates import coupled, every_start, late
+from lowregret.certificates import coupled, every_start, switching
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 RNG = np.random.default_rng(0)
@@ -54,8 +54,7 @@ def within(
     prior: every_start.Prior,
     delta: float,
 ) -> float:
-    charges_K = (end - start + 1) * coupled.kappa(problem, prior.rates_K, warmth)
-    return every_start.within(problem, start, end, charges_K, prior, delta)
+    return switching.interval(problem, prior, delta, warmth, 1, start, end)
 
 
 def test_kappa_is_the_maximum_it_is_defined_as() -> None:
@@ -136,7 +135,6 @@ def test_charges_of_a_schedule_are_summed_from_above() -> None:
     # The kappa of the mean temperature is no bound: convexity goes the other way.
     mean = 1000 * coupled.kappa(MATCHING, rates, warmth[:1000].mean())
     assert (mean < exact[999]).all()
-    np.testing.assert_array_equal(coupled.total_kappa(MATCHING, rates, 3000, None), sums[-1])
     assert (np.diff(sums, axis=0) > 0).all()
     even = coupled.charges(MATCHING, rates, 3000, 0.1)(np.array([0, 7]))
     np.testing.assert_allclose(even, [0 * rates, 7 * coupled.kappa(MATCHING, rates, 0.1)])
@@ -159,16 +157,13 @@ def test_roots_are_summed_to_all_digits() -> None:
     np.testing.assert_allclose(coupled.summed_roots(at), exact[at - 1].astype(np.float64), rtol=1e-15)
 
 
-def test_thresholds_on_the_gap() -> None:
+def test_the_sharp_threshold_on_the_gap() -> None:
     T, warmth = 1024, 1 / 32
     urn = lr.PolyaUrn(2).regret_bound(MATCHING, T, warmth)
     assert urn is not None
-    union = float(coupled.gap_threshold_union(MATCHING, T, T, warmth, 1.0))
     rates = lr.certificates.lambda_grid(1.0, lr.certificates.n_rates(T, 1 / T))
     mixture = float(coupled.gap_threshold_mixture(MATCHING, T, T, warmth, 1.0, rates))
-    assert union / T == pytest.approx(0.0977, abs=1e-4)
     assert mixture / T == pytest.approx(0.0786, abs=1e-4)
-    assert urn + (union + 1) / T == pytest.approx(0.1457, abs=1.1e-4)
     assert urn + (mixture + 1) / T == pytest.approx(0.1266, abs=1.1e-4)
     wealth = np.log(np.mean(np.exp(rates * mixture - T * coupled.kappa(MATCHING, rates, warmth))))
     assert math.log(T) <= wealth < math.log(T) + 1e-6
@@ -197,8 +192,6 @@ def test_what_intervals_are_charged() -> None:
     late = within(MATCHING, 50, 100, 0.1, prior, 0.02)
     assert within(MATCHING, 1, 51, 0.1, prior, 0.02) < late  # a late start had less of the prior
     assert within(MATCHING, 99, 100, 0.1, prior, 0.02) == 2  # no more than two steps can cost
-    with pytest.raises(ValueError, match="end"):
-        within(MATCHING, 50, 49, 0.1, prior, 0.02)
 
 
 def alarm_times(problem: lr.DecisionProblem, prior: every_start.Prior, delta: float, laws: np.ndarray,
@@ -248,24 +241,6 @@ def test_no_sequence_breaks_the_bounds_before_an_alarm(problem: lr.DecisionProbl
         assert np.where(quiet[:, start - 1 :], part - limit, -1).max() < 0
 
 
-def test_late_outcomes() -> None:
-    known = {2: 2, 3: 2.75, 5: 3.56, 10: 4.56, 20: 5.48, 50: 6.63}
-    for lag, factor in known.items():
-        assert coupled.late_factor(lag) == pytest.approx(factor, abs=6e-3)
-        b = np.linspace(0, 1 / lag, 20_001)[1:-1]
-        assert coupled.late_factor(lag) <= np.min(np.log((1 - (lag - 1) * b) / b) / (1 - lag * b)) + 1e-9
-    T = 200
-    prior = every_start.joint_prior(MATCHING, T, delta=0.01)
-    kappa_K, steps = coupled.kappa(MATCHING, prior.rates_K, T**-0.5), np.arange(T + 1)
-    fresh_T = every_start.hedge_after(MATCHING, 0.2, steps)
-    charges, costs_K = coupled.Charges(kappa_K), prior.log_costs_K(0.01)
-    before = every_start.before_alarm(charges, prior.rates_K, costs_K, 1.0, steps)
-    concave_T = late.concave(fresh_T.__getitem__, T)(steps)
-    assert sum(late.late_switching(before.__getitem__, fresh_T.__getitem__, 1.0, 1, T)) == pytest.approx(
-        every_start.switching_once(before, concave_T, 1.0), rel=1e-12
-    )
-
-
 def test_what_a_fallback_with_its_history_may_cost() -> None:
     """Hedge and the urn with the whole history, after a first part against a base that is always wrong: no more."""
     T, tau, warmth, rate = 60, 21, 60**-0.5, 0.3
@@ -287,6 +262,3 @@ def test_what_a_fallback_with_its_history_may_cost() -> None:
         before = (counts[:, tau - 1] - earned[:, :tau].sum(axis=1, keepdims=True)).max(axis=1)
         total = (counts[:, -1] - earned.sum(axis=1, keepdims=True)).max(axis=1)
         assert (total <= np.maximum(before, 0) + after).all()
-    assert every_start.switching_once(np.array([0.0, 1.0, 1.5]), np.array([0.0, 0.5, 0.75]), 1.0) == 2.0
-    with pytest.raises(ValueError, match="one length"):
-        every_start.switching_once(np.zeros(3), np.zeros(4), 1.0)

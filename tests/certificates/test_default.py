@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import WayBack, best_response, every_start, switching
-from lowregret.certificates.promises import SwitchesOnce
+from lowregret.certificates import RecoveryBound, best_response, every_start, switching
+from lowregret.certificates.promises import Switches
 from lowregret.engine import prior_of
 
 MATCHING, RPS, SHOP = lr.matching(), lr.rock_paper_scissors(), lr.newsvendor(list(range(10)), 5, 3)
@@ -46,30 +46,25 @@ def test_quantal_responses_promise_more_where_there_are_two_actions() -> None:
     assert given.regret_bound == pytest.approx(0.0936, rel=0.001)
 
 
-class Afresh:
-    """AdaHedge over the actions, begun at the alarm: as far as certificates ask."""
-
-    name, acts = "AdaHedge", True
-
-    def regret_after(self, problem: lr.DecisionProblem, steps: int, temperature: float | None) -> Any:
-        log = math.log(problem.n_actions)
-        return lambda left_N: problem.span * np.minimum(left_N, 1 + np.sqrt(1 + left_N * log)) * (left_N > 0)
+def afresh(problem: lr.DecisionProblem, steps: int, temperature: float | None) -> Any:
+    """What AdaHedge over the actions, begun at the alarm, loses in n steps."""
+    log = math.log(problem.n_actions)
+    return lambda left_N: problem.span * np.minimum(left_N, 1 + np.sqrt(1 + left_N * log)) * (left_N > 0)
 
 
-class OnABudget(Afresh):
+def on_a_budget(problem: lr.DecisionProblem, steps: int, temperature: float | None) -> Any:
     """The same behind a mixture."""
-
-    def regret_after(self, problem: lr.DecisionProblem, steps: int, temperature: float | None) -> Any:
-        return WayBack(problem.span, problem.n_actions, steps).after(steps)
+    return RecoveryBound(problem.span, problem.n_actions, steps).after(steps)
 
 
 def certified(T: int, fallback: Any, temperature: float = 0.0) -> lr.Certificate:
     """All capital on the actions."""
-    promise = SwitchesOnce(
+    promise = Switches(
         problem=SHOP,
         tv_bound=2 / T,
         temperature=temperature,
-        fallback=fallback,
+        fallback="AdaHedge",
+        regret_after=fallback,
         prior=every_start.joint_prior(SHOP, T, 2 / T, temperature),
         delta=2 / T,
     )
@@ -83,13 +78,13 @@ def certified(T: int, fallback: Any, temperature: float = 0.0) -> lr.Certificate
     (10_000, 0.0501, 0.0561),
 ])  # fmt: skip
 def test_all_capital_on_the_actions(T: int, once: float, back: float) -> None:
-    assert certified(T, Afresh()).regret_bound == pytest.approx(once, rel=0.01)
-    assert certified(T, OnABudget()).regret_bound == pytest.approx(back, rel=0.01)
+    assert certified(T, afresh).regret_bound == pytest.approx(once, rel=0.01)
+    assert certified(T, on_a_budget).regret_bound == pytest.approx(back, rel=0.01)
 
 
 def test_actions_as_they_are_drawn() -> None:
     """A best response draws nothing before the alarm; a quantal response at every step."""
-    T, made, warm = 1024, certified(1024, Afresh()), certified(1024, Afresh(), 1 / 32)
+    T, made, warm = 1024, certified(1024, afresh), certified(1024, afresh, 1 / 32)
     drawn = made.realised(1 - 2 / T)
     assert drawn.regret_bound == pytest.approx(0.190, rel=0.01)
     assert drawn.at(T).regret_bound == drawn.regret_bound
@@ -155,7 +150,7 @@ def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
     T, guard = 40, lr.Guard(MATCHING, test=lr.ExactTest(0.2, 40), against=lr.Actions(per=2))
     made = MATCHING, prior_of(guard.setting), 0.2, 0.0
-    one, both = (switching.before(*made, C, False, T)(np.arange(T + 1)) for C in (1, 2))
+    one, both = (switching.before(*made, C, 1, False, T)(np.arange(T + 1)) for C in (1, 2))
     after = guard.setting.play.regret_after(MATCHING, T, 0.0)(np.arange(T + 1))
     limit = 0.5 * math.sqrt(T / 2)
     own = [min(n, limit + 2 + math.sqrt(1 + n * math.log(3))) for n in range(T + 1)]

@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize
 
 import lowregret as lr
-from lowregret.certificates import coupled, late
+from lowregret.certificates import coupled, switching
 from lowregret.engine import prior_of
 
 MATCHING = lr.matching()
@@ -51,10 +51,10 @@ def test_the_plain_average_alarms_too_often() -> None:
 
 def test_what_is_dealt_out_and_made_concave() -> None:
     each = np.array([0.0, 3.0, 4.0])
-    assert late.dealt(each.__getitem__, 2, 2, np.arange(5)).tolist() == [0, 3, 6, 7, 8]
+    assert switching.dealt(each.__getitem__, 2, 2, np.arange(5)).tolist() == [0, 3, 6, 7, 8]
     for seed in range(20):
         values = np.random.default_rng(seed).uniform(0, 1, 12).cumsum()
-        found = late.concave(values.__getitem__, 11)(np.arange(12))
+        found = switching.concave(values.__getitem__, 11)(np.arange(12))
         chords = [
             max(
                 values[i] if i == j else values[i] + (values[j] - values[i]) * (n - i) / (j - i)

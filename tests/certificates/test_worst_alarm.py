@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import coupled, every_start, late
+from lowregret.certificates import coupled, every_start, switching
 from lowregret.certificates.bounds import worst_alarm
 from lowregret.engine import prior_of
 from lowregret.policies import AdaHedge, FixedShare
@@ -143,14 +143,14 @@ def test_concave_bounds_of_long_runs_are_nowhere_below_and_close() -> None:
     T = 300_000
     steps = np.unique(np.concatenate([np.arange(3000), np.geomspace(1, T, 5000).astype(int), T - np.arange(3000)]))
     for bound in (np.sqrt, lambda n: np.floor(np.sqrt(n)), lambda n: np.minimum(n, 1000.0 + 0.01 * n)):
-        found = late.concave(bound, T)(steps)
+        found = switching.concave(bound, T)(steps)
         assert (found >= bound(steps)).all()
         assert (found <= bound(steps) * (1 + 1e-3) + 1).all()
-        every = late.concave(bound, T)(np.arange(T + 1))
+        every = switching.concave(bound, T)(np.arange(T + 1))
         assert np.diff(every, 2).max() <= 1e-9
     # What each step is charged falls at first and rises later on, for a rate in between.
     charged = coupled.charges(MATCHING, [1.0, 0.1, 0.01], T, None)
-    found = late.concave_charges(charged, T)
+    found = switching.concave_charges(charged, T)
     assert (found(steps) >= charged(steps)).all()
     assert (found(np.array([T])) == charged(np.array([T]))).all()
     rises = np.diff(found(np.arange(T + 1)), axis=0)
@@ -186,8 +186,7 @@ def test_a_long_certificate_looks_at_few_steps(monkeypatch: pytest.MonkeyPatch) 
         asked.append(np.size(given[-1]))
         return inside(*given)
 
-    for room in (every_start, late):
-        monkeypatch.setattr(room, "before_alarm", counted)
+    monkeypatch.setattr(switching, "before_alarm", counted)
     urn = {"response": lr.QuantalResponse(2.0**-12), "fallback": lr.PolyaUrn(2)}
     for settings in ({}, {"lag": 7}, {"against": lr.Actions(per=50)}, urn):
         asked.clear()

@@ -1,5 +1,6 @@
 """``lowregret gate`` in a pipeline: exit codes that are verdicts, and nothing else; the scripts of its page."""
 
+import io
 import json
 import os
 import re
@@ -86,7 +87,7 @@ def test_nothing_else_ends_with_a_verdict(folder: Path) -> None:
     (folder / "high.csv").write_text((folder / "scores.csv").read_text().replace("True", "7", 1))
     for code, log, new, options, words in (
         (4, "bad.csv", "sharp", payoffs, "bad.csv, row 3"),
-        (4, "high.csv", "sharp", (), "must be from 0 to 1"),
+        (4, "high.csv", "sharp", (), "must be in the range 0 to 1"),
         (3, "log.csv", "other", payoffs, "columns of the forecasts of other"),
         (3, "log.csv", "sharp", (*payoffs, "--alpha", 2), "alpha must lie strictly between 0 and 1"),
         (3, "log.csv", "sharp", (*payoffs, "--lag", 0), "lag"),
@@ -154,29 +155,37 @@ def test_the_scripts_of_the_page_run(folder: Path) -> None:
         assert done.returncode == code
 
 
+LM_EVAL = """{"doc_id": %d, "doc": {"q": "1+1", "a": "2"}, "target": "2", "arguments": {"gen_args_0": {"arg_0": "1+1 = \
+", "arg_1": {"until": ["\\n"]}}}, "resps": [["lol"]], "filtered_resps": ["lol"], "filter": "%s", "metrics": ["%s"], \
+"doc_hash": "8e0a", "prompt_hash": "c350", "target_hash": "d473", "%s": %.1f}\n"""  # a line of 0.4.13, hashes cut
+
+INSPECT = """sample_id,eval_id,log,id,epoch,input,target,score_grade,score_match,total_tokens,error,retries,fallbacks
+CJgoyxLZ,ThjEepSo,task.eval,q0,1,"user:\n0+1?\n",1,0.25,C,0,,0,0
+8DMj5gfN,ThjEepSo,task.eval,q1,1,"user:\n1+1?\n",2,0.25,P,0,,0,0
+RDv5R84o,ThjEepSo,task.eval,q0,2,"user:\n0+1?\n",1,0.50,I,0,,0,0
+RwusRkv6,ThjEepSo,task.eval,q3,2,"user:\n3+1?\n",4,,,0,RuntimeError('a tool failed'),0,0
+"""  # what samples_df of 0.3.285 has, without its empty columns
+
+
 def test_the_snippets_of_the_page_read_what_evaluations_write(folder: Path) -> None:
-    """Small files with the fields of lm-evaluation-harness, and the columns of a frame of inspect_ai."""
     (block,) = (
         block for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "lm_eval_scores" in block
     )
     made: dict[str, Any] = {}
     exec(block, made)
-    scores, about = (
-        [],
-        {"doc": {"question": "?"}, "target": "4", "resps": [["4"]], "filtered_resps": ["4"], "doc_hash": "0f"},
-    )
+    scores = []
     for right in ([1, 1, 0, 1], [0, 1, 0]):
-        each = [(i, *own) for i, one in enumerate(right) for own in (("strict-match", one), ("flexible-extract", 1))]
-        lines = [json.dumps({"doc_id": i, **about, "filter": name, "exact_match": float(one)}) for i, name, one in each]
-        (folder / "samples.jsonl").write_text("\n".join(lines) + "\n")
+        rows = [
+            (i, *own) for own in (("strict-match", right), ("flexible-extract", [1] * 4)) for i in range(len(right))
+        ]
+        lines = [LM_EVAL % (i, name, "exact_match", "exact_match", own[i]) for i, name, own in rows]
+        (folder / "samples.jsonl").write_text("".join(lines))
         scores.append(made["lm_eval_scores"](folder / "samples.jsonl", "exact_match", "strict-match"))
     both = made["on_the_same_items"](*scores)
     assert both.sort_index().to_dict("list") == {"new": [1, 1, 0], "current": [0, 1, 0]}
-    (folder / "plain.jsonl").write_text('{"doc_id": 7, "acc": 0.5}\n')
-    assert made["lm_eval_scores"](folder / "plain.jsonl", "acc").to_dict() == {7: 0.5}
-    samples = pd.DataFrame({
-        "sample_id": list("zyxwv"), "id": ["q1", "q1", "q2", "q3", "q4"], "epoch": [1, 2, 1, 1, 1],
-        "score_match": ["C", "I", "P", None, "N"], "score_model": [0.5, 1.0, 0.25, np.nan, 0.0],
-    })  # fmt: skip
-    assert made["inspect_scores"](samples, "match").to_dict() == {"q1": 0.5, "q2": 0.5, "q3": 0.0, "q4": 0.0}
-    assert made["inspect_scores"](samples, "model").to_dict() == {"q1": 0.75, "q2": 0.25, "q3": 0.0, "q4": 0.0}
+    (folder / "plain.jsonl").write_text(LM_EVAL % (7, "none", "acc", "acc", 1))
+    assert made["lm_eval_scores"](folder / "plain.jsonl", "acc").to_dict() == {7: 1}
+    for kind in ({}, {"dtype_backend": "pyarrow"}):  # samples_df has the second
+        samples = pd.read_csv(io.StringIO(INSPECT), **kind)
+        assert made["inspect_scores"](samples, "match").to_dict() == {"q0": 0.5, "q1": 0.5, "q3": 0.0}
+        assert made["inspect_scores"](samples, "grade").to_dict() == {"q0": 0.375, "q1": 0.25, "q3": 0.0}

@@ -36,7 +36,7 @@ def proposed(folder: Path, name: str = "log.csv", **columns: Any) -> tuple[dict[
 
 
 def commented(folder: Path, role: str) -> list[Any]:
-    """The alternatives of a role, which stand in comments."""
+    """The values of a role, and the alternatives, which stand in comments."""
     lines = [line.removeprefix("# ") for line in (folder / "audit.toml").read_text().splitlines()]
     return [tomllib.loads(line)[role] for line in lines if line.startswith(f"{role} = {{")]
 
@@ -107,6 +107,16 @@ def test_payoffs_of_numbers_that_may_be_negative_are_at_knots(tmp_path: Path) ->
     assert [len(row) for row in at["payoffs"]] == [len(at["knots"])] * 2
 
 
+def test_numbers_with_decimal_commas_are_numbers(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"shop": ["a", "b"] * (N // 2), "Datum": sorted(DAYS[: N // 2] * 2), "Verkauf": SOLD})
+    rows = rows.with_columns(pl.Series("A-lo-80", SOLD / 2), pl.Series("A-hi-80", SOLD * 2))
+    rows.write_csv(tmp_path / "log.csv", separator=";", decimal_comma=True)
+    assert run("init", tmp_path / "log.csv").exit_code == 0
+    found = tomllib.loads((tmp_path / "audit.toml").read_text())["columns"]
+    assert (found["stream"], found["order"], found["state"]) == ("shop", "Datum", "Verkauf")
+    assert max(tomllib.loads((tmp_path / "payoffs.toml").read_text())["actions"]) >= np.quantile(SOLD, 0.99)
+
+
 def test_empty_outcomes_are_no_state_and_times_known_later_are_proposed(tmp_path: Path) -> None:
     rained = [*(CAME == "wet")[: N - 2].astype(float).tolist(), None, None]  # as pandas writes 0 and 1 beside NaN
     found, _ = proposed(tmp_path, ds=np.arange(N), y=rained, p_1=WET, reported=np.arange(N) + 2, published=["yes"] * N)
@@ -118,7 +128,6 @@ def test_empty_outcomes_are_no_state_and_times_known_later_are_proposed(tmp_path
         "known_at": "reported",
         "probs": {"1": "p_1"},
     }
-    assert "lag" not in found
 
 
 @pytest.mark.parametrize("empty", ["", " ", "NA", "nan"])
@@ -148,27 +157,6 @@ def test_numbers_of_which_none_came_have_payoffs_to_fill_in(tmp_path: Path) -> N
     assert tomllib.loads((tmp_path / "payoffs.toml").read_text())["kind"] == "newsvendor"
 
 
-def test_a_lag_is_proposed_by_when_forecasts_were_made(tmp_path: Path) -> None:
-    def lag(ahead: Any) -> int:
-        (tmp_path / "audit.toml").unlink(missing_ok=True)
-        step = np.tile(np.arange(N // 2), 2)
-        site, chances = np.repeat(["a", "b"], N // 2), {"p_dry": 1 - WET, "p_wet": WET}
-        found, _ = proposed(tmp_path, site=site, step=step, cutoff=step - ahead, y=CAME, **chances)
-        assert found["columns"]["stream"] == "site"
-        return int(found.get("lag", 1))
-
-    assert lag(1) == 1
-    assert lag(3) == 3
-    assert lag(np.append(np.ones(N - 5, dtype=int), [5] * 5)) == 5
-
-
-def test_where_outcomes_have_times_there_is_no_lag(tmp_path: Path) -> None:
-    step, chances = np.arange(N), {"p_dry": 1 - WET, "p_wet": WET}
-    found, _ = proposed(tmp_path, step=step, cutoff=step - 3, known_at=step + 3, y=CAME, **chances)
-    assert "lag" not in found
-    assert found["columns"]["known_at"] == "known_at"
-
-
 def test_a_column_that_numbers_the_rows_is_no_stream(tmp_path: Path) -> None:
     numbers = {"": np.arange(N) % 30, "id": np.arange(N)}  # the first as pandas writes its index
     found, _ = proposed(tmp_path, **numbers, ds=DAYS, y=CAME, p_dry=1 - WET, p_wet=WET)
@@ -181,13 +169,13 @@ def test_outcomes_are_those_of_the_usual_name_where_others_would_do(tmp_path: Pa
     assert (found["columns"]["state"], found["columns"]["probs"]) == ("outcome", "probs")
 
 
-def test_what_else_was_forecast_may_be_compared_with(tmp_path: Path) -> None:
+def test_what_is_named_after_the_states_alone_is_the_model_and_others_stand_in_comments(tmp_path: Path) -> None:
     for own in ({"wet": "p_wet"}, {"dry": "p_dry", "wet": "p_wet"}):
         (tmp_path / "audit.toml").unlink(missing_ok=True)
         chances = {name: WET if state == "wet" else 1 - WET for state, name in own.items()}
         found, says = proposed(tmp_path, ds=DAYS, y=CAME, now_dry=1 - WET, now_wet=WET, **chances)
         assert found["columns"]["probs"] == own
-        assert commented(tmp_path, "references") == [{"now": {"dry": "now_dry", "wet": "now_wet"}}]
+        assert commented(tmp_path, "probs") == [own, {"dry": "now_dry", "wet": "now_wet"}]
         assert "models found" not in says
 
 
@@ -195,7 +183,7 @@ def test_a_state_whose_name_ends_in_that_of_another_is_no_model(tmp_path: Path) 
     rain = np.where(CAME == "wet", "very_wet", "wet")
     found, _ = proposed(tmp_path, ds=DAYS, y=rain, p_wet=1 - WET, p_very_wet=WET)
     assert found["columns"]["probs"] == {"wet": "p_wet", "very_wet": "p_very_wet"}
-    assert commented(tmp_path, "references") == []
+    assert len(commented(tmp_path, "probs")) == 1
 
 
 def test_states_are_known_by_the_names_of_their_probabilities(tmp_path: Path) -> None:

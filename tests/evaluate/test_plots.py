@@ -10,7 +10,6 @@ import pytest
 
 import lowregret as lr
 from lowregret.evaluate import plots
-from paper import frontier
 
 
 @pytest.fixture(autouse=True)
@@ -75,16 +74,6 @@ def test_evidence_marks_the_switch() -> None:
     marks = [line for line in ax.get_lines() if line.get_marker() == "o"]
     assert [int(mark.get_xdata()[0]) for mark in marks] == [int(safe.alarm_times(tokens)[1])]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["threshold", "calm", "turned"]
-
-
-def test_the_frontier_has_a_point_for_every_setting() -> None:
-    found = frontier.price_of_robustness(
-        lr.predictors.Scheduled([[0.4, 0.6]]), lr.matching(), 64, 100, 0, deltas=[0.3, 0.05]
-    )
-    ax = found.plot()
-    points = [line for line in ax.get_lines() if line.get_marker() in "ov" and len(line.get_xdata()) == 2]
-    assert len(points) == 2  # promised and found
-    assert ax.get_ylim()[0] == 0
 
 
 def test_lines_differ_by_more_than_colour() -> None:

@@ -103,14 +103,6 @@ def test_an_edge_is_in_payoffs_and_a_horizon_may_be_unknown() -> None:
     assert unknown.promised < 200
 
 
-def test_laws_of_an_edge_are_answered_by_the_two_actions() -> None:
-    """A safe action stands between the two that differ most: laws are found for which it is one of the two."""
-    problem = lr.DecisionProblem([[1, 0], [0, 1], [0.9, 0.9]])
-    found = delay(made(problem, 300, delta=0.05, temperature=0.001), edge=0.05, runs=20)
-    assert {int(problem.best_response(law)) for law in (found.law_S, found.truth_S)} & {2}
-    assert found.edge == pytest.approx(0.05, rel=1e-6)
-
-
 def test_what_cannot_be_planned_is_refused() -> None:
     guard = made(MATCHING, 100)
     with pytest.raises(ValueError, match="needs an edge, or a law and a truth"):

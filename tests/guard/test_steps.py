@@ -76,20 +76,6 @@ def test_regret_by_hand() -> None:
         np.testing.assert_allclose(guard.realised_regret, realised.max(axis=1) / reported, atol=1e-12)
 
 
-def test_names_of_states_and_actions() -> None:
-    problem = lr.DecisionProblem([[1, 0], [0, 1]], actions=["stay", "go"], states=["dry", "wet"])
-    guard = lr.Guard(problem, streams=3)
-    guard.advise({"wet": np.full(3, 0.1), "dry": np.full(3, 0.9)})
-    guard.observe(["wet", "dry", "wet"], action=["stay", "go", "go"])
-    assert guard.regret.tolist() == [1.0, 0.0, 1.0]
-    assert guard.realised_regret.tolist() == [1.0, 1.0, 0.0]
-    guard.advise(np.tile(WRONG, (3, 1)))
-    with pytest.raises(ValueError, match="wet"):
-        guard.observe([1, 0, 1])  # numbers are no names of these states
-    guard.observe(lr.problems.Positions([1, 0, 1]), action=[0, 1, 1])
-    assert guard.realised_regret.tolist() == [1.0, 1.0, 0.0]
-
-
 def test_draws_have_the_chances_of_the_policy() -> None:
     problem, n = lr.DecisionProblem([[0.3, -0.4], [0.1, 0.5], [-1.0, 0.6], [0.2, 0.0]]), 2_000
     made = {"response": lr.QuantalResponse(0.8), "test": lr.ExactTest(1e-9)}

@@ -21,18 +21,9 @@ GAME = lr.DecisionProblem([[1.0, -0.5], [-0.75, 0.5], [0.0, 0.25]])
 LEANING = lr.Markov([[0.7, 0.3], [0.4, 0.6]], 1)
 
 
-def one_way(
-    base: lr.Predictor,
-    horizon: int | None,
-    delta: float,
-    *,
-    problem: lr.DecisionProblem = COIN,
-    prior: float = 1.0,
-    temperature: float | None = None,
-) -> lr.robust.Robust:
+def one_way(base: lr.Predictor, horizon: int, delta: float, problem: lr.DecisionProblem = COIN) -> lr.robust.Robust:
     """What the frontier is made of: the exact test, then the urn for good."""
-    test, urn = lr.ExactTest(delta, horizon), lr.PolyaUrn(problem.n_states, prior)
-    return lr.robustify(base, problem, test=test, fallback=urn, response=lr.QuantalResponse(temperature))
+    return lr.robustify(base, problem, test=lr.ExactTest(delta, horizon), fallback=lr.PolyaUrn(problem.n_states))
 
 
 def exactly_given_up(base: lr.Predictor, safe: lr.robust.Robust, problem: lr.DecisionProblem, horizon: int) -> float:
@@ -93,21 +84,19 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
         5,
         0,
         deltas=[0.1],
-        temperature=0.2,
-        fallback=lr.PolyaUrn(2, 3.0),
         adversary=adversary,
     )
-    safe = one_way(MODEL, T, 0.1, temperature=0.2, prior=3.0)
+    safe = one_way(MODEL, T, 0.1)
     players: list[lr.Predictor] = [MODEL, safe]
     most = [
-        lr.external_regret(COIN, lr.policies.Respond(p, COIN, 0.2), np.stack([zeros, ones, nasty]))[:, -1].max()
+        lr.external_regret(COIN, lr.policies.Respond(p, COIN, T**-0.5), np.stack([zeros, ones, nasty]))[:, -1].max()
         for p in players
     ]
     assert (found.base_regret, found.rows[0].regret) == pytest.approx(most)
-    assert [(h, t) for _, h, t in asked] == [(T, 0.2)] * 2
+    assert [(h, t) for _, h, t in asked] == [(T, T**-0.5)] * 2
     assert asked[0][0] is MODEL
     made = asked[1][0].setting
-    assert (made.test, made.fallback, made.temperature) == (safe.setting.test, lr.PolyaUrn(2, 3.0), 0.2)
+    assert (made.test, made.fallback, made.temperature) == (safe.setting.test, lr.PolyaUrn(2), T**-0.5)
 
 
 def test_a_switch_that_was_not_seen_may_still_come() -> None:

@@ -24,7 +24,7 @@ from lowregret.transformer import (
     checkpoints,
     load,
 )
-from lowregret.transformer.run_folder import described
+from lowregret.transformer.training import described
 from paper import report, trained
 from paper.app import _app
 from paper.presets import MODELS, PRESETS

@@ -128,13 +128,13 @@ def test_it_is_its_definition(game: str, urn: float | None, known: bool) -> None
         held = remembered(engine, rows)
         share = np.where(alarms <= t, [w["share"][t] for w in wanted], 1.0)
         np.testing.assert_allclose(engine.share(rows), share, atol=1e-12)
-        was = held.is_safe > 0
+        was = held.is_safe_C[:, 0] > 0
         assert was.tolist() == [w["safe"][t] for w in wanted]
         rows, _ = engine.observe(rows, t + 1, step, tokens[:, t])
         held = remembered(engine, rows)
-        np.testing.assert_allclose(held.account_A.max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
+        np.testing.assert_allclose(held.account_CxX[:, 0].max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
         assert (held.trusted > 0).tolist() == [w["trusted"][t] for w in wanted]
-        entered += ((held.is_safe > 0) & ~was).sum()
+        entered += ((held.is_safe_C[:, 0] > 0) & ~was).sum()
     assert entered, "an example in which the budget is never spent shows little"
     found = engine.laws(probs, tokens, alarms)
     np.testing.assert_allclose(found, [w["law"] for w in wanted], atol=1e-12)
@@ -225,7 +225,7 @@ def test_the_budget_is_spent_when_it_is_reached_and_not_before(horizon: int | No
         return engine.observe(rows, t + 1, step, np.array([state]))[0]
 
     def is_safe() -> bool:
-        return bool(remembered(engine, rows).is_safe[0])
+        return bool(remembered(engine, rows).is_safe_C[0, 0])
 
     for _ in range(121):
         rows = after(1)
@@ -339,4 +339,4 @@ def test_where_nothing_can_be_lost_no_budget_is_ever_spent(horizon: int | None) 
     for t in range(4):
         step = advised(engine, rows, t, np.full((3, 2), 0.5), True)
         rows, _ = engine.observe(rows, t + 1, step, np.array([0, 1, t % 2]))
-        assert not remembered(engine, rows).is_safe.any()
+        assert not remembered(engine, rows).is_safe_C.any()

@@ -12,7 +12,6 @@ from lowregret import certificates, checks
 from lowregret.evaluate import adversaries
 from lowregret.predictors import equaliser
 from lowregret.predictors.urns import on_simplex
-from paper import fallback_table
 
 from ..conftest import random_markov, random_problem
 
@@ -272,23 +271,3 @@ def test_fallbacks_keep_the_laws(name: str) -> None:
         test, response = lr.ExactTest(0.6, 12), lr.QuantalResponse(0.2)
         safe = lr.robustify(base, subject.problem, test=test, fallback=subject, response=response)
         checks.check_robust(safe, tolerance=1e-12)
-
-
-def test_the_table_compares_them_all() -> None:
-    """Short horizons, few sequences: the columns it must have, and numbers that other tests know exactly."""
-    rows = {row.player: row for row in fallback_table.fallback_rows(horizon=64, n=40, seed=0, width=64)}
-    at_worst = {name: row.worst.regret * 8 for name, row in rows.items()}
-    for name, scaled in (("urn", 0.934), ("Hedge, 1/sqrt(T)", 0.768), ("shrunk urn", 0.550)):
-        assert at_worst[name] == pytest.approx(scaled, abs=5e-4)
-        assert rows[name].worst.exact
-    assert at_worst["shrunk urn, c = 1"] == pytest.approx(at_worst["Hedge, 1/sqrt(T)"])
-    assert at_worst["Hedge, sqrt(8 ln 2/T)"] == pytest.approx(at_worst["shrunk urn"], rel=1e-3)
-    for row in rows.values():
-        assert list(row.on_source) == list(lr.evaluate.sources.paper_sources(64))
-        assert row.worst.regret <= row.regret_bound
-        assert max(row.on_source.values()) <= row.worst.regret
-    assert {name for name, row in rows.items() if row.worst.found_by == "beam"} == {"AdaHedge", "fixed share"}
-    text = str(fallback_table.fallback_table(list(rows.values()), 64)).splitlines()
-    assert len(text) == 2 + len(rows)
-    assert text[3 + 1].startswith("shrunk urn  ")
-    assert "0.550" in text[4]

@@ -12,9 +12,9 @@ import torch
 
 import lowregret as lr
 from lowregret.transformer import SIZES, Decoder, Size, Transformer
-from lowregret.transformer import decoder as decoding
 from lowregret.transformer import predictor as predicting
-from lowregret.transformer.decoder import Extending, by_sigmoid
+from lowregret.transformer.decoder import attend_to_cache, by_sigmoid
+from lowregret.transformer.predictor import Extending
 
 SMALL = Size(context=16, width=24, heads=3, layers=2, inner=48)
 
@@ -141,11 +141,11 @@ def test_a_growing_cache_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> No
         def __getattr__(self, name: str) -> Any:
             return getattr(self.tensor, name)
 
-    monkeypatch.setattr(decoding, "Replay", Computes)
-    monkeypatch.setattr(decoding, "recording_stream", lambda stream: contextlib.nullcontext())
-    monkeypatch.setattr(decoding, "_FIRST_STEPS", 4)
-    monkeypatch.setattr(decoding, "triton_installed", True)
-    stand_in = SimpleNamespace(attend=partial(decoding._attend, filled=None))
+    monkeypatch.setattr(predicting, "Replay", Computes)
+    monkeypatch.setattr(predicting, "recording_stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(predicting, "_FIRST_STEPS", 4)
+    monkeypatch.setattr(predicting, "triton_installed", True)
+    stand_in = SimpleNamespace(attend=partial(attend_to_cache, filled=None))
     monkeypatch.setitem(sys.modules, "lowregret.transformer.triton_attention", stand_in)  # type: ignore[arg-type]
     monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
     decoder = Decoder(2, SMALL, seed=1)
@@ -203,10 +203,10 @@ def test_streams_of_different_ages_share_a_memory() -> None:
     for t in range(begun, SMALL.context):
         memory = model.update(memory, tokens[:, t])
         fresh = model.predict_sequence(np.append(tokens[1, begun : t + 1], 0))[-1]
-        np.testing.assert_allclose(memory.law[1].numpy(), fresh, atol=1e-5)
+        np.testing.assert_allclose(memory.probs[1].numpy(), fresh, atol=1e-5)
         if t + 1 < SMALL.context:
             whole = model.predict_sequence(tokens[:, : t + 2])[:, -1]
-            np.testing.assert_allclose(memory.law.numpy()[old], whole[old], atol=1e-5)
+            np.testing.assert_allclose(memory.probs.numpy()[old], whole[old], atol=1e-5)
 
 
 def test_a_fork_copies_once_and_then_appends_in_place() -> None:
@@ -259,7 +259,7 @@ def test_what_does_not_fit_is_refused() -> None:
     memory = model.start(())
     for _ in range(SMALL.context):
         memory = model.update(memory, 0)
-    assert memory.law.tolist() == [0.5, 0.5]
+    assert memory.probs.tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="context of 16 tokens is full"):
         model.update(memory, 0)
     for size in ("large", (1, 2), (16, 24, 5, 1, 8), (16, 24, 3, 0, 8)):
@@ -310,7 +310,7 @@ def test_half_precision_is_close_and_logits_are_single() -> None:
         half = decoder(tokens, torch.bfloat16, stream)
         assert half.dtype == torch.float32
         assert 0 < float((half - full).abs().max()) < 0.1
-        laws = Transformer(decoder).laws_on_device(tokens, torch.bfloat16, stream)
+        laws = Transformer(decoder).probs_on_device(tokens, torch.bfloat16, stream)
         torch.testing.assert_close(laws, torch.softmax(half, -1))
 
 
@@ -329,7 +329,7 @@ def test_in_doubles_it_is_its_equations_to_the_last_digits(n_states: int) -> Non
     memory = model.start((2,))
     for _ in range(SMALL.context):
         memory = model.update(memory, [0, 1])
-    assert memory.law.dtype == memory.cache.dtype == torch.float64  # to the last: after that nothing is asked
+    assert memory.probs.dtype == memory.cache.dtype == torch.float64  # to the last: after that nothing is asked
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])

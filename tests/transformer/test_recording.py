@@ -10,7 +10,6 @@ import torch
 from scipy import stats
 
 from lowregret.transformer import Imitate, Recording, data
-from lowregret.transformer.recording import learnt_from
 
 RAGGED = [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10, 11, 12, 13], [14, 15]]  # every token says where it was recorded
 
@@ -203,8 +202,3 @@ def test_a_recording_has_no_laws() -> None:
         Imitate(Recording.of([0, 1] * 10), soft=True)
     with pytest.raises(ValueError, match="source must be a Predictor"):
         Imitate([0, 1])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("about", [None, {}, {"task": 3}, {"task": {"Imitate": {"source": {"PolyaUrn": {}}}}}])
-def test_what_learnt_from_no_recording(about: Any) -> None:
-    assert learnt_from(about) is None

@@ -145,10 +145,10 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 
     def laws(tokens: torch.Tensor) -> torch.Tensor:
         seen.append(tokens)
-        return Transformer.laws_on_device(base, tokens)
+        return Transformer.probs_on_device(base, tokens)
 
     spied = Transformer(base.decoder)
-    object.__setattr__(spied, "laws_on_device", laws)
+    object.__setattr__(spied, "probs_on_device", laws)
     object.__setattr__(task.robust, "base", spied)
     found = compared(task, base, TrainingSettings(size=SMALL, steps=2))
     assert isinstance(found, Compared)
@@ -246,7 +246,7 @@ def test_divergences_are_from_algorithm_1() -> None:
     safe = lr.robustify(base, coin, test=lr.ExactTest(0.5, T), fallback=lr.PolyaUrn(2))
     task = Distil(lr.evaluate.sources.paper_sources(T)["b"], safe, response_weight=0.5)
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
-    tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.laws_on_device).tokens_BxT.numpy()
+    tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.probs_on_device).tokens_BxT.numpy()
     laws, robust = base.predict_sequence(tokens), safe.predict_sequence(tokens)
 
     def divergence(p: Any, q: Any) -> float:

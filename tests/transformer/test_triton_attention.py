@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("width", [8, 6])  # channels of a head: also such as are no power of two
 def test_it_attends_as_torch_does(width: int, dtype: torch.dtype) -> None:
-    from lowregret.transformer.decoder import _attend
+    from lowregret.transformer.decoder import attend_to_cache
     from lowregret.transformer.triton_attention import attend
 
     B, H, C = 5, 2, 150
@@ -23,7 +23,7 @@ def test_it_attends_as_torch_does(width: int, dtype: torch.dtype) -> None:
     heads = torch.randn((B, 1, 3, H, width), generator=random, dtype=dtype).to(DEVICE).permute(2, 0, 3, 1, 4)[..., 0, :]
     found = attend(*heads, caches[0], filled_B)
     tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-12}
-    torch.testing.assert_close(found, _attend(*heads, caches[1], filled_B, None), **tolerance)
+    torch.testing.assert_close(found, attend_to_cache(*heads, caches[1], filled_B, None), **tolerance)
     assert torch.equal(*caches)  # the new keys and values, in their places, and nothing else
 
 

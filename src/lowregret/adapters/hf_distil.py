@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ except ModuleNotFoundError as error:
 
 from ..construct.base_model import in_use
 from ..transformer import data
-from ..transformer.tasks import ResponseLoss, Scaled, of_responses, recovers, refuse_play, robust_laws
+from ..transformer.tasks import Responses, recovers, refuse_play, robust_probs
 from .hugging_face import HFPredictor
 from .state_logits import logits_of
 
@@ -101,7 +100,7 @@ class HFDistil:
         tokens_BxT = torch.cat(parts)
         laws = torch.as_tensor(self.base.predict_sequence(tokens_BxT))
         ids_BxL = self.base.states.ids(tokens_BxT[:, :-1])
-        return {"input_ids": ids_BxL.cpu(), "labels": robust_laws(self.robust, laws, tokens_BxT).cpu()}
+        return {"input_ids": ids_BxL.cpu(), "labels": robust_probs(self.robust, laws, tokens_BxT).cpu()}
 
     def loss(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
         """``compute_loss_func``: how far the model's laws, and the responses to them, are from the targets.
@@ -119,8 +118,8 @@ class HFDistil:
         log_law_BxTxS = own_BxTxS - torch.logsumexp(logits_BxTxV, dim=-1, keepdim=True)
         loss_BxT = F.kl_div(log_law_BxTxS, labels, reduction="none").sum(-1)
         if self.response_weight:
-            stakes = _scaled(ResponseLoss.of(self.robust, self.response_weight), labels.device)
-            loss_BxT = loss_BxT + of_responses(torch.softmax(own_BxTxS, dim=-1), labels, stakes)
+            responses = Responses.of(self.robust, self.response_weight, labels.device)
+            loss_BxT = loss_BxT + responses.divergence(torch.softmax(own_BxTxS, dim=-1), labels)
         return loss_BxT.sum() / (B * T if num_items_in_batch is None else num_items_in_batch / S)
 
     def player(self) -> TrainerCallback:
@@ -136,8 +135,9 @@ class HFDistil:
             student = HFPredictor(model, ids[0], prompt=ids[1], separator=ids[2])
             random = data.generator(student.states.device, self.seed, step, 1)
             home_NxT = self._at_home(random)
-            problem, temperature, _ = ResponseLoss.of(self.robust, 0.0)
-            choose = data.greedy_choice(home_NxT, problem.utility, temperature, random)
+            assert self.robust.problem is not None
+            assert self.robust.temperature is not None
+            choose = data.greedy_choice(home_NxT, self.robust.problem.utility, self.robust.temperature, random)
             memory, tokens = student.start((len(home_NxT),)), []
             for t in range(self.horizon):
                 tokens.append(choose(memory.law.float(), t))
@@ -162,14 +162,6 @@ class HFDistil:
             raise ValueError(f"examples must have the horizon's {self.horizon} states, got lengths {sorted(lengths)}")
         tokens_BxT = np.stack([to_numpy(inputs.array_of(row, "examples")) for row in rows])
         return torch.as_tensor(inputs.sequences_of(tokens_BxT, self.base.n_states, "examples"))
-
-
-@lru_cache(maxsize=16)
-def _scaled(stakes: ResponseLoss, device: torch.device) -> Scaled:
-    """What is at stake, sent to the device once."""
-    found = Scaled.of(stakes, device)
-    assert found is not None
-    return found
 
 
 class _DistilledPlayer(TrainerCallback):

@@ -1,5 +1,6 @@
 """Rows as steps of a guard: labels come in the order of the rows, or by the id that was given with a row."""
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,9 +105,9 @@ def one_each(given: Any, n: int, name: str) -> Any:
 
 
 def ids_of(given: Any, n: int) -> list[Id]:
-    """One id for each of n rows: a list of texts or whole numbers, or the id itself where there is one row."""
-    listed = given.tolist() if isinstance(given, (np.ndarray, np.integer)) else given
-    ids = list(listed) if isinstance(listed, (list, tuple, range)) else [listed]
+    """One id for each of n rows, texts or whole numbers; or the id itself where there is one row."""
+    listed = np.atleast_1d(np.array(given, dtype=object))
+    ids = [int(one) if isinstance(one, Integral) else one for one in listed]
     if not all(isinstance(one, (str, int)) for one in ids) or not len(ids) == n == len(set(ids)):
         wants = f"a text or a whole number for each row, {n} of them and all different"
         raise ValueError(f"id must be {wants}, got {inputs.shown(given)}")

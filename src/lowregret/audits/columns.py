@@ -10,9 +10,9 @@ import polars as pl
 from .. import inputs
 from ..problems import DecisionProblem, Names, Payoff
 from ..tables import printable
-from .reading import TEXTS, Log, Refused, column
+from .reading import TEXTS, Log, Refused
 from .settings import Columns, level_of
-from .times import ISO
+from .times import ISO, spelling
 
 NO_STREAM = "none"  # in place of a column: all rows are one stream
 _USUAL = {
@@ -21,12 +21,9 @@ _USUAL = {
     "state": ("state", "y", "outcome", "actual", "target"),
 }
 _CUTOFF = "cutoff"  # when a forecast was made, as Chronos and Nixtla call it; or a threshold
-_ZONED = re.compile(r"(Z|UTC|[+-]\d\d(:?\d\d)?)$", re.ASCII)
 _DATE = re.compile(rf"{ISO}|^\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b", re.ASCII)  # day first, which is refused
-_WHOLE = re.compile(r"[+-]?\d{1,18}(,0)?", re.ASCII)  # floats where numbers have decimal commas: 7,0
 _PATTERNS = ("p_{}", "prob_{}", "p{}", "{}")  # of one column per state
 _LISTS, _LISTED = ("probs", "probabilities", "p"), (pl.List, pl.Array)
-_SEEN = 1000  # rows from which the types of texts are known
 _EVEN = 1e-6  # by how much of an interval its middle may be off a point forecast: files round
 _LEVELS = (  # columns of quantiles: Chronos and plain, Nixtla's intervals, NeuralForecast
     re.compile(r"(?P<level>0?\.\d+)", re.ASCII),
@@ -63,8 +60,8 @@ class Found(NamedTuple):
     scale: str | None = None
     references: tuple[tuple[str, Values], ...] = ()
     payoffs: tuple[str, ...] = ()
-    has_zones: bool = False  # whether steps are texts with offsets from UTC
-    counted: tuple[str, ...] = ()  # columns of steps that are whole numbers, written as texts
+    zoned: tuple[str, ...] = ()  # columns of times that are texts with offsets from UTC
+    counted: tuple[str, ...] = ()  # columns of steps that are numbers, written as texts
     is_guess: bool = False  # whether the stream was not named by the caller
     rivals: tuple[str, ...] = ()  # columns of times, of which none was chosen
     notes: tuple[str, ...] = ()
@@ -167,17 +164,18 @@ def found_columns(log: Log, problem: DecisionProblem | Payoff, columns: Columns)
         keys["order"], rivals = rivals[0], []
         notes.append(f"rows are put in the order of {keys['order']}, the only column of times")
     cutoff = keys["order"] and cutoff
-    texts = _head(log, [name for name in (keys["order"], keys["known_at"], cutoff) if name and schema[name] in TEXTS])
-    moments = {name: [value for value in own if re.match(ISO, value)] for name, own in texts.items()}
-    counted = [name for name, own in texts.items() if 2 * sum(map(bool, map(_WHOLE.fullmatch, own))) > len(own)]
+    clocks = [name for name in (keys["order"], keys["known_at"], cutoff, *rivals) if name and schema[name] in TEXTS]
+    texts = log.head(clocks)
+    spelled = {name: spelling(own) for name, own in texts.items()}
+    is_time = cutoff not in texts or spelled[cutoff].is_counted or any(re.match(ISO, own) for own in texts[cutoff])
     found = Found(
         **keys,
         values=values,
-        cutoff=None if cutoff in texts and cutoff not in counted and not moments[cutoff] else cutoff,
+        cutoff=cutoff if is_time else None,
         references=tuple(references.items()),
         payoffs=payoffs,
-        has_zones=any(_ZONED.search(value[10:]) for own in moments.values() for value in own),
-        counted=tuple(counted),
+        zoned=tuple(name for name, own in spelled.items() if own.has_zones),
+        counted=tuple(name for name, own in spelled.items() if own.is_counted),
         is_guess=columns.stream is None,
         rivals=tuple(rivals),
         notes=tuple(notes),
@@ -200,20 +198,9 @@ def _times(log: Log, names: Sequence[str]) -> list[str]:
     """Which of these columns hold times: by their types, or as most of their first texts do."""
     schema = log.schema
     typed = [name for name in names if schema[name] == pl.Date or isinstance(schema[name], pl.Datetime)]
-    seen = _head(log, [name for name in names if name in typed or schema[name] == pl.String])
+    seen = log.head([name for name in names if name in typed or schema[name] == pl.String])
     dates = {name: sum(bool(_DATE.match(value)) for value in own) for name, own in seen.items()}
     return [name for name, own in seen.items() if own and (name in typed or 2 * dates[name] > len(own))]
-
-
-def _head(log: Log, names: Sequence[str]) -> dict[str, list[str]]:
-    """The first values of some columns, as they are written."""
-    if not names:
-        return {}
-    try:
-        frame = log.as_text(names).rows.select(column(*names).cast(pl.String)).head(_SEEN).collect()
-    except pl.exceptions.PolarsError as error:
-        raise log.unreadable(error) from error
-    return {name: frame[name].drop_nulls().str.strip_chars().to_list() for name in names}
 
 
 def _there(values: Values, there: Collection[str], what: str) -> Values:

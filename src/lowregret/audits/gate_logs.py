@@ -20,10 +20,9 @@ from .reading import ROW, Log, Refused, log_of
 from .recording import Recording
 from .settings import AuditSettings, Columns
 from .table import collected, table_of
-from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of
+from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of, spelling
 
 _WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
-_ZONE = r"(Z|UTC|[+-]\d\d(:?\d\d)?)$"
 _MODELS = ("model", "model_name", "model_id", "model_version")  # usual names of a column of models
 _STATES = ("p_{}", "prob_{}", "p{}", "{}")  # names of columns of probabilities without that of the model
 _LISTS = ("", "p", "probs", "probabilities")
@@ -80,17 +79,15 @@ def gate_scores(
     for role, name in named.items():
         if name not in source.schema:
             raise ValueError(f"the column of {role} must be one of {listed(source.schema)}, got {inputs.shown(name)}")
-    rows = source.as_text([name for role, name in named.items() if role != "order"]).rows
-    table = collected(source, rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
+    table = collected(source, source.rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
     if not len(table):
         raise Refused(source.source, None, "it has no rows")
     if candidate is not None:
         table = _of_two(table, "candidate", new, current)
     kind, zone = NUMBERS, None
     if order is not None:
-        own_kind = table.schema["order"]
-        has_zones = own_kind == pl.String and bool(table["order"].str.slice(10).str.contains(_ZONE).any())
-        moments = moments_of("order", own_kind, has_zones)
+        texts = source.head([order])[order] if table.schema["order"] == pl.String else ()
+        moments = moments_of("order", table.schema["order"], *spelling(texts))
         table, kind, zone = table.with_columns(order=moments.at), moments.kind, moments.zone
     for role in keys:
         _refuse(table, pl.col(role).is_null(), source, named[role], f"{named[role]} must name the {role} in every row")
@@ -99,7 +96,7 @@ def gate_scores(
         table = table.with_columns(pl.col("order") * unit)
     table = table.with_columns(_score(role, table.schema[role], source.has_commas) for role in scores)
     for role, name in scores.items():
-        must = f"a score ({name}) must be from {low:g} to {high:g}, or pass or fail ({FAILED})"
+        must = f"a score ({name}) must be in the range {low:g} to {high:g}, or pass or fail ({FAILED})"
         _refuse(table, ~pl.col(role).is_between(low, high).fill_null(False), source, name, must)
     if candidate is not None:
         theirs = {"new": new, "current": current}.items()
@@ -122,15 +119,13 @@ def gate_scores(
     parts = {("",): table} if by is None else dict(sorted(table.group_by("by", maintain_order=True)))
     found = dict[str, Gate]()
     for (name,), part in parts.items():
-        at_R, unit_name, ends = np.arange(len(part)), "item", None
+        at_R, unit_name, ends = np.arange(len(part)), "item", dict[str, str]()
         if order is not None:
             at_R = part["order"].to_numpy()
             unit_name, ends = _span(Clock(at_R, kind, zone))
         apart = scores_apart(part["new"].to_numpy(), part["current"].to_numpy(), low, high, at_R)
-        each, warnings = alpha / len(parts), [] if found else notes
-        found[printable(str(name), 80)] = judged(
-            apart, (new, current), alpha=each, unit=unit_name, ends=ends, columns=named, warnings=warnings
-        )
+        about: dict[str, Any] = {"unit": unit_name, "columns": named, "warnings": () if found else tuple(notes), **ends}
+        found[printable(str(name), 80)] = judged(apart, (new, current), alpha / len(parts), **about)
     return found[""] if by is None else Gates(found, alpha)
 
 
@@ -147,8 +142,7 @@ def _refuse(table: pl.DataFrame, bad: pl.Expr, log: Log, name: str, reason: str)
     """Refuse the first bad row."""
     if len(wrong := table.filter(bad)):
         row = wrong.item(0, ROW)
-        value = log.as_text([name]).rows.filter(pl.col(ROW) == row).select(name).collect().item()
-        raise log.refused(row, f"{reason}, got {inputs.shown(value)}")
+        raise log.refused(row, f"{reason}, got {inputs.shown(log.cell(name, row))}")
 
 
 def _of_two(table: pl.DataFrame, column: str, new: str, current: str) -> pl.DataFrame:
@@ -160,11 +154,11 @@ def _of_two(table: pl.DataFrame, column: str, new: str, current: str) -> pl.Data
     return table.filter(pl.col(column).is_in([new, current]))
 
 
-def _span(clock: Clock) -> tuple[str, tuple[str, str]]:
+def _span(clock: Clock) -> tuple[str, dict[str, str]]:
     """What a moment of all rows together is called, and what the log calls the first and the last."""
     moments = clock.part(np.unique(clock.at_R, return_index=True)[1])
-    first, last = moments.texts([0, len(moments.at_R) - 1])
-    return rhythms_of(moments, np.zeros(len(moments.at_R))).unit, (first, last)
+    ends = dict(zip(("first", "last"), moments.texts([0, len(moments.at_R) - 1]), strict=True))
+    return rhythms_of(moments, np.zeros(len(moments.at_R))).unit, ends
 
 
 def gate_forecasts(
@@ -249,11 +243,9 @@ def gate_forecasts(
     about = table.found.about
     if not all(own):  # the reference is in rows of its own
         about = {role: name for role, name in about.items() if role != "references"} | {"candidate": who}
-    unit, ends = _span(table.clock) if table.clock.kind != ROWS else ("step", None)
-    return judged(
-        apart, models, alpha=alpha, lag=lag, wait=wait, unit=unit, ends=ends, streams=streams,
-        columns=about, warnings=notes,
-    )  # fmt: skip
+    unit, ends = _span(table.clock) if table.clock.kind != ROWS else ("step", {})
+    more: dict[str, Any] = {"unit": unit, "streams": streams, "columns": about, "warnings": tuple(notes), **ends}
+    return judged(apart, models, alpha, lag, wait, **more)
 
 
 def _payoffs_apart(problem: Any, recording: Recording, at_R: np.ndarray) -> Differences:
@@ -328,9 +320,7 @@ def _joined(
     if found.order is None:
         reason = "a log with a column of models must have one of steps or times, by which their rows are matched"
         raise Refused(log.source, None, f"{reason}: --order NAME")
-    clocks = (found.order, found.known_at, found.cutoff)
-    rows = log.as_text([name for name in (*found.needed, who) if name not in clocks]).rows
-    table = collected(log, rows.select(ROW, *found.needed, pl.col(who).alias(_WHO)))
+    table = collected(log, log.rows.select(ROW, *found.needed, pl.col(who).alias(_WHO)))
     table = _of_two(table, _WHO, *models)
     values = [name for name in found.values.names if name]
     theirs = {name: f"{models[1]}: {name}" for name in values} | {ROW: _THEIRS, found.state: f"{_THEIRS} {found.state}"}

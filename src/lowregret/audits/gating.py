@@ -28,7 +28,7 @@ charged. Where D_t is a mean over many streams, far smaller than its range, that
 **Late outcomes.** With a lag of d the candidates of moment t are chosen when the outcomes up to moment t - d are known,
 and a stretch of luck counts at d moments at once: the product above is no supermartingale any more. Moments that are
 d apart make a class, in which it is; the average over the d classes counts, and a_d / alpha is needed, as proved in
-``certificates/late.py`` (i).
+``certificates/switching.py`` (i).
 
 **Missing outcomes.** One that never came counts as the least possible for either direction, low_t for D_t and -high_t
 for -D_t, so both statements hold whatever it was.
@@ -42,8 +42,8 @@ any of them is ever promoted wrongly is at most alpha, and so is the chance that
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, overload
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,16 +79,16 @@ class Gate:
     more_steps: int | None  # that it may take until there is enough; None: over ten times this log, or there is already
     more_range: tuple[int | None, int | None]  # 90% of what it may take
     steps: int  # moments
-    unit: str  # what a moment is called
-    first: str | None  # what the log calls the first moment and the last
-    last: str | None
-    streams: int
     rows: int
     apart: int  # rows in which the two differ
     alpha: float
     lag: int
-    columns: dict[str, Any]
-    warnings: tuple[str, ...]
+    unit: str = "item"  # what a moment is called
+    first: str | None = None  # what the log calls the first moment and the last
+    last: str | None = None
+    streams: int = 1
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
     def to_json(self) -> str:
         return json.dumps({"kind": "lowregret gate", **asdict(self)}, indent=1)
@@ -146,26 +146,27 @@ class Gates:
         return KEEP if KEEP in verdicts else PROMOTE if verdicts == {PROMOTE} else WAIT
 
     def to_json(self) -> str:
-        parts = {name: {"kind": "lowregret gate", **asdict(part)} for name, part in self.parts.items()}
+        parts = {name: json.loads(part.to_json()) for name, part in self.parts.items()}
         about = {"kind": "lowregret gates", "verdict": self.verdict, "alpha": self.alpha, "parts": parts}
         return json.dumps(about, indent=1)
 
     def __str__(self) -> str:
-        one = next(iter(self.parts.values()))
+        one, rows = next(iter(self.parts.values())), []
         answer = {PROMOTE: f"Promote {one.new}", KEEP: f"Keep {one.current}", WAIT: f"Not enough yet about {one.new}"}
         verdicts = [part.verdict for part in self.parts.values()]
         counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in answer if verdict in verdicts)
-        header = ("part", "verdict", "rows", f"{one.new} - {one.current}", "E better", "E worse")
-        rows = [
-            (name, p.verdict, f"{p.rows:,}", *(f"{x:,.4g}" for x in (p.difference_per_step, p.e_better, p.e_worse)))
-            for name, p in self.parts.items()
-        ]
+        for name, part in self.parts.items():
+            more = f"over {_AHEAD * part.steps:,}" if part.more_steps is None else f"{part.more_steps:,}"
+            more = more if part.verdict == WAIT else "-"
+            numbers = part.difference_per_step, part.e_better, part.e_worse
+            rows.append((name, part.verdict, f"{part.rows:,}", *(f"{value:,.4g}" for value in numbers), more))
+        header = "part", "verdict", "rows", f"{one.new} - {one.current}", "E better", "E worse", f"more {one.unit}s"
         table = Table(f"{answer[self.verdict]}. Of {len(rows)} parts: {counts}.", header, tuple(rows))
         promise = (
             f"Needed: {one.needed:,.4g}. The chance that any part in which {one.new} is no better is ever promoted is "
             f"at most {self.alpha:.4g}; so is the chance that any in which it is no worse is ever kept."
         )
-        warnings = [f"{name}: {warning}" for name, p in self.parts.items() for warning in p.warnings]
+        warnings = [f"{name}: {warning}" for name, part in self.parts.items() for warning in part.warnings]
         return "\n".join([str(table), promise, *_notes(one.columns, warnings)])
 
 
@@ -179,20 +180,10 @@ def _notes(columns: Mapping[str, Any], warnings: Sequence[str]) -> list[str]:
     if columns:
         from .columns import chosen  # it needs Polars, as logs do
 
-        notes.insert(0, chosen(columns))
+        notes.insert(0, chosen(dict(columns)))
     return notes
 
 
-@overload
-def gate(
-    new: Mapping[str, Any], current: Mapping[str, Any], *, low: float = ..., high: float = ..., alpha: float = ...,
-    lag: int = ..., names: tuple[str, str] = ...,
-) -> Gates: ...  # fmt: skip
-@overload
-def gate(
-    new: Any, current: Any, *, low: float = ..., high: float = ..., alpha: float = ..., lag: int = ...,
-    names: tuple[str, str] = ...,
-) -> Gate: ...  # fmt: skip
 def gate(
     new: Any,
     current: Any,
@@ -226,24 +217,20 @@ def gate(
     """
     alpha, lag, (low, high) = inputs.probability(alpha, "alpha"), inputs.whole(lag, "lag"), range_of(low, high)
     inputs.names_of(list(names), "names")
-    if isinstance(new, Mapping) != isinstance(current, Mapping) or (
-        isinstance(new, Mapping) and set(new) != set(current)
-    ):
+    several = isinstance(new, Mapping) and isinstance(current, Mapping) and new.keys() == current.keys()
+    if not several and (isinstance(new, Mapping) or isinstance(current, Mapping)):
         got = f"got {inputs.shown(new)} and {inputs.shown(current)}"
         raise ValueError(f"new and current must be scores, or dicts of them with the same names, {got}")
-    several = {f"[{name!r}]": (own, current[name]) for name, own in new.items()} if isinstance(new, Mapping) else {}
-    found = []
-    for of, pair in (several or {"": (new, current)}).items():
-        new_R, current_R = (
-            _scores(own, low, high, name + of) for own, name in zip(pair, ("new", "current"), strict=True)
-        )
+    found = dict[str, Gate]()
+    for part in new if several else [""]:
+        of, own, other = (f"[{part!r}]", new[part], current[part]) if several else ("", new, current)
+        new_R, current_R = _scores(own, low, high, f"new{of}"), _scores(other, low, high, f"current{of}")
         if len(new_R) != len(current_R):
-            raise ValueError(
-                f"new{of} and current{of} must be of the same items, got {len(new_R)} and {len(current_R)}"
-            )
+            both = f"{len(new_R)} and {len(current_R)}"
+            raise ValueError(f"new{of} and current{of} must be of the same items, got {both}")
         apart = scores_apart(new_R, current_R, low, high, np.arange(len(new_R)))
-        found.append(judged(apart, names, alpha=alpha / max(1, len(several)), lag=lag))
-    return Gates(dict(zip(map(str, new), found, strict=True)), alpha) if several else found[0]
+        found[str(part)] = judged(apart, names, alpha / (len(new) if several else 1), lag)
+    return Gates(found, alpha) if several else found[""]
 
 
 def _scores(values: Any, low: float, high: float, name: str) -> np.ndarray:
@@ -286,36 +273,22 @@ class Differences(NamedTuple):
 def scores_apart(new_R: np.ndarray, current_R: np.ndarray, low: float, high: float, at_R: np.ndarray) -> Differences:
     """Scores within a range."""
     wide_R, totals = np.full(len(new_R), high - low), (float(new_R.sum()), float(current_R.sum()))
-    return Differences(
-        *("scores", new_R - current_R, -wide_R, wide_R, high - low, totals),
-        *(int((new_R != current_R).sum()), at_R, np.zeros(len(new_R), bool)),
-    )
+    apart, missing_R = int((new_R != current_R).sum()), np.zeros(len(new_R), bool)
+    return Differences("scores", new_R - current_R, -wide_R, wide_R, high - low, totals, apart, at_R, missing_R)
 
 
 def judged(
-    apart: Differences,
-    names: tuple[str, str],
-    *,
-    alpha: float,
-    lag: int = 1,
-    wait: int | None = None,
-    unit: str = "item",
-    ends: tuple[str, str] | None = None,
-    streams: int = 1,
-    columns: Mapping[str, Any] | None = None,
-    warnings: Sequence[str] = (),
+    apart: Differences, names: Sequence[str], alpha: float, lag: int = 1, wait: int | None = None, **about: Any
 ) -> Gate:
-    """The verdict; ``wait`` is the lag in moments of all streams together."""
+    """The verdict; ``wait`` is the lag in moments of all streams together, ``about`` has what else stands in a Gate."""
     step_R, wait, missing_R = np.unique(apart.at_R, return_inverse=True)[1], wait or lag, apart.missing_R
     gain_R, rows_T = np.where(missing_R, 0.0, apart.gain_R), np.bincount(step_R)
-    bets = {}
+    bets, log_e = {}, {}
     for way, own_R, low_R in ((PROMOTE, gain_R, apart.low_R), (KEEP, -gain_R, -apart.high_R)):
-        gain_T, low_T = (
-            np.bincount(step_R, value_R) / rows_T for value_R in (np.where(missing_R, low_R, own_R), low_R)
-        )
-        bets[way] = gain_T, low_T, apart.span
-    held = {way: [_log_wealth(growth_T, wait) for growth_T in _growths(*own)] for way, own in bets.items()}
-    log_e = {way: float(np.logaddexp.reduce(own)) - math.log(wait * len(RATES)) for way, own in held.items()}
+        gain_T = np.bincount(step_R, np.where(missing_R, low_R, own_R)) / rows_T
+        bets[way] = gain_T, np.bincount(step_R, low_R) / rows_T, apart.span
+        log_e[way] = float(np.logaddexp.reduce([_log_wealth(growth_T, wait) for growth_T in _growths(*bets[way])]))
+        log_e[way] -= math.log(wait * len(RATES))
     needed, total = late_factor(wait) / alpha, float(gain_R.sum())
     leading = PROMOTE if total > 0 else KEEP
     enough = total != 0 and log_e[leading] >= math.log(needed)
@@ -334,16 +307,11 @@ def judged(
         more_steps=median,
         more_range=(least, most),
         steps=len(rows_T),
-        unit=unit,
-        first=ends and ends[0],
-        last=ends and ends[1],
-        streams=streams,
         rows=len(gain_R),
         apart=apart.apart,
         alpha=alpha,
         lag=lag,
-        columns=dict(columns or {}),
-        warnings=tuple(warnings),
+        **about,
     )
 
 

@@ -4,20 +4,19 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from ..problems import DecisionProblem, newsvendor_of_numbers
+from ..problems import DecisionProblem
 from .columns import NO_STREAM, Found, Values, found_columns, listed, quantile_columns
-from .reading import MISSING, Log, Refused, log_of
+from .reading import MISSING, TEXTS, Log, Refused, log_of
 from .settings import Columns
 from .table import collected
-from .times import moments_of
+from .times import moments_of, spelling
 
 _SEEN = 200_000  # rows
 _STATES = 50  # a column with more different values does not hold states
@@ -36,65 +35,48 @@ class Proposal(NamedTuple):
 
 def proposed(path: str | Path) -> Proposal:
     """The settings that the first rows of a log propose; of what they leave open the alternatives stand in comments."""
-    log = log_of(path)
-    rows = collected(log, log.rows.head(_SEEN), log.as_text(list(log.schema)).rows.head(_SEEN))
-    rows = rows.select(name for name in log.schema if name)
+    source = log_of(path)
+    rows = _typed(source, collected(source, source.rows.select(name for name in source.schema if name).head(_SEEN)))
     if not len(rows):
-        raise Refused(log.source, None, "it has no rows")
-    quantiles = {model: own for model, own in quantile_columns(rows.columns).items() if len(own) > 1}
-    states: Sequence[str] = ()
-    references: dict[str, Any] = {}
+        raise Refused(source.source, None, "it has no rows")
+    log = log_of(rows)
+    keys, quantiles = _keys(log), {model: own for model, own in quantile_columns(rows.columns).items() if len(own) > 1}
+    taken = [*keys.needed, *(name for own in quantiles.values() for name in own.values())]
+    states, models = list[str](), dict[str, Any]()
     if quantiles:
         role, payoffs_name = "quantiles", "payoffs.toml"
-        models: dict[str, Any] = {m: {f"{a:g}": own[a] for a in sorted(own)} for m, own in quantiles.items()}
-        stall = newsvendor_of_numbers([0, 1], price=2, cost=1)
-        found = _found(log, stall, Columns(quantiles=next(iter(quantiles.values()))))
-        state = [] if found is None else [found.state]
-        outcomes = rows[state[0]].cast(pl.Float64, strict=False) if state else pl.Series([0.0])
-        payoffs = _stall(outcomes.filter(outcomes.is_finite()).to_numpy())
+        models = {model: {f"{a:g}": own[a] for a in sorted(own)} for model, own in quantiles.items()}
+        numbers = rows.select(pl.selectors.numeric()).columns
+        state = [keys.state] if keys.state else [name for name in numbers if name not in taken]
+        payoffs = _of_numbers(rows[state[0]].cast(pl.Float64, strict=False).drop_nulls() if state else pl.Series([0.0]))
     else:
         role, payoffs_name = "probs", "payoffs.csv"
-        candidates = _of_states(log, rows)
-        state = [own.state for own, _ in candidates]
-        found, states = candidates[0] if len(candidates) == 1 else (None, ())
-        models = _by_model(rows, states)
-        if found is not None and found.values.there != state:  # which are the model's is clear
-            names = found.values.names
-            models[""] = names[0] if found.values.is_list else dict(zip(states, names, strict=True))
-        if "" in models:
-            references, models = models, {"": models.pop("")}
-        payoffs = _table(states or ("state 1", "state 2"))
-    keys = found
-    if keys is None:  # streams and steps are found with any column in place of the probabilities, or of the outcomes
-        any_column = [*rows.select(pl.selectors.float()).columns, rows.columns[-1]][0]
-        coin, alone = DecisionProblem(np.eye(2)), Columns(probs=(any_column,))
-        if (keys := _found(log, coin, alone)) is not None:
-            state = state or [keys.state]
-        else:
-            keys = _found(log, coin, replace(alone, state=any_column))
-        if keys is None:
-            raise Refused(log.source, None, f"no audit could read its columns: {listed(rows.columns)}")
-        keys = keys._replace(state="".join(state[:1]), values=Values(()))
-    stream, known_at, lag = _keys(rows, log, keys)
+        found = {name: own for name in rows.columns if (own := _models(log, rows, name))}
+        state = [keys.state] if keys.state else [name for name, (_, own) in found.items() if own]
+        states, models = found.get(state[0], (states, models)) if len(state) == 1 else (states, models)
+        payoffs = _table(states or ["state 1", "state 2"])
+    free = rows.select(~pl.selectors.nested() & ~pl.selectors.binary() & ~pl.selectors.float()).columns
+    free = [name for name in free if name not in [*taken, *state]]
+    known_at, stream = _known_at(log, rows, keys, free), _streams(rows, keys, free)
     order = [keys.order] if keys.order else [name for name in keys.rivals if not _says_known(name)]
+    chosen = "" if "" in models else next(iter(models)) if len(models) == 1 else None
     lines = [
         "# How `lowregret audit --config audit.toml` audits this log, by its first rows: check every line, and fill in",
         f"# {payoffs_name} and every {_FILL}. Paths are relative to this file. What else may stand here:",
         "# docs/reference/command-line.md",
         f"log = {_quoted(Path(path).name)}",
         f"payoffs = {_quoted(payoffs_name)}",
+        "",
+        "[columns]",
+        _line("stream", stream),
+        _line("order", order) if order else '# order = "date"  # rows are in the order in which they stand',
+        _line("state", state) + (f"  # {', '.join(map(_quoted, states))}" if states else ""),
+        *([_line("known_at", known_at)] if known_at else []),
+        *([f"{role} = {_inline(models[chosen])}"] if chosen is not None else [] if models else [_line(role, [])]),
+        *(f"# {role} = {_inline(own)}  # {_quoted(model)}" for model, own in models.items() if model != chosen),
     ]
-    lines += [f"lag = {lag}  # forecasts were made up to so many steps ahead"] if lag > 1 and not known_at else []
-    lines += ["", "[columns]", _line("stream", stream)]
-    lines += [_line("order", order)] if order else ['# order = "date"  # rows are in the order in which they stand']
-    lines += [_line("state", state) + (f"  # {', '.join(map(_quoted, states))}" if states else "")]
-    lines += [_line("known_at", known_at)] if known_at else []
-    lines += [f"{role} = {_inline(own)}" for own in models.values()] if len(models) == 1 else []
-    lines += [] if models else [_line(role, [])]
-    lines += [f"# {role} = {_inline(own)}  # {_quoted(model)}" for model, own in models.items() if len(models) > 1]
-    lines += ["", f"# references = {_inline(references)}  # to compare with"] if references else []
     notes = [f"fill in {payoffs_name}: what every action earns"]
-    if len(models) > 1:
+    if models and chosen is None:
         notes.append(
             f"{len(models)} models found: {listed(models)}. Take the line of one, without its #, in audit.toml"
         )
@@ -103,12 +85,30 @@ def proposed(path: str | Path) -> Proposal:
     return Proposal("\n".join(lines) + "\n", payoffs_name, payoffs, tuple(notes))
 
 
-def _found(log: Log, problem: Any, columns: Columns) -> Found | None:
+def _typed(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
+    """Texts that are all numbers as numbers, floats that are all whole as integers; nothing where nothing stands."""
+    found = []
+    for own in rows:
+        if own.dtype in TEXTS:
+            text = own.cast(pl.String).str.strip_chars()
+            own = text.set(text.is_in(MISSING), None)
+            alone = Log(own.alias("text").to_frame().lazy(), has_commas=log.has_commas)
+            number = collected(log, alone.rows.select(alone.number("text", is_chance=True)))["text"]
+            own = number.alias(own.name) if number.null_count() == own.null_count() < len(own) else own
+        if own.dtype.is_float():  # as pandas writes whole numbers of which some are missing
+            own = own.fill_nan(None)
+            is_whole = own.count() > 0 and (own == own.floor()).all() and own.is_between(-1e18, 1e18).all()
+            own = own.cast(pl.Int64) if is_whole else own
+        found.append(own)
+    return pl.DataFrame(found)
+
+
+def _columns(log: Log, problem: DecisionProblem, **columns: Any) -> Found | None:
     """The columns of a log, None where some are missing; times at which outcomes were known are not its order."""
     try:
-        found = found_columns(log, problem, columns)
+        found = found_columns(log, problem, Columns(**columns))
         times = [name for name in found.rivals if not _says_known(name)]
-        return found_columns(log, problem, replace(columns, order=times[0])) if len(times) == 1 else found
+        return found_columns(log, problem, Columns(**columns, order=times[0])) if len(times) == 1 else found
     except Refused:
         raise
     except ValueError:
@@ -119,38 +119,37 @@ def _says_known(name: str) -> bool:
     return any(word in name.casefold() for word in _KNOWN)
 
 
-def _of_states(log: Log, rows: pl.DataFrame) -> list[tuple[Found, Sequence[str]]]:
-    """The column of outcomes, with its states: that with a usual name, or whose states name those of probabilities."""
-    ranked: dict[int, list[tuple[Found, Sequence[str]]]] = {}
-    for name in rows.columns:
-        states = _values(rows[name])
-        if not 1 < len(states) <= _STATES:
-            continue
-        try:
-            problem = DecisionProblem(np.eye(len(states)), states=states)
-        except ValueError:  # True and true
-            continue
-        attempts = [Columns(), Columns(state=name), Columns(probs=(name,))]
-        attempts += [Columns(state=name, probs=(name,))] if _by_model(rows, states) else []
-        for rank, columns in enumerate(attempts):
-            found = _found(log, problem, columns)
-            if found is not None and found.state == name:
-                ranked.setdefault(rank, []).append((found, states))
-                break
-    return ranked[min(ranked)] if ranked else []
+def _keys(log: Log) -> Found:
+    """The streams, the steps and the outcomes by their usual names or types; an outcome "" is not known."""
+    coin, names = DecisionProblem(np.eye(2)), list(log.schema)
+    values = [name for name, kind in log.schema.items() if kind.is_float() or kind.is_nested()] + names[-1:]
+    for value in values:  # in place of the probabilities
+        if (found := _columns(log, coin, probs=value)) is not None:
+            return found
+    if (found := _columns(log, coin, probs=values[0], state=values[0])) is None:
+        raise Refused(log.source, None, f"no audit could read its columns: {listed(names)}")
+    return found._replace(state="", values=Values(()))
+
+
+def _models(log: Log, rows: pl.DataFrame, state: str) -> tuple[list[str], dict[str, Any]] | None:
+    """The states that a column holds, and the columns of probabilities by model, "" where none is named."""
+    states = _values(rows[state])
+    if not 1 < len(states) <= _STATES:
+        return None
+    models, found = _by_model(rows.drop(state), states), None
+    try:
+        found = _columns(log, DecisionProblem(np.eye(len(states)), states=states), state=state)
+    except ValueError:  # True and true
+        return None
+    if found is not None:
+        names = found.values.names
+        models[""] = names[0] if found.values.is_list else dict(zip(states, names, strict=True))
+    return states, models
 
 
 def _values(column: pl.Series) -> list[str]:
-    """The different values of a column of names, bools or whole numbers, sorted; what stands for none is left out."""
-    kind = column.dtype
-    if kind in (pl.String, pl.Categorical, pl.Enum):
-        column = column.cast(pl.String).str.strip_chars()
-        column = column.filter(~column.is_in(MISSING))
-    elif kind.is_float():  # as pandas writes whole numbers of which some are missing
-        column = column.drop_nans().drop_nulls()
-        is_whole = column.is_finite().all() and (column == column.floor()).all()
-        column = column.cast(pl.Int64) if is_whole else column.head(0)
-    elif not (kind.is_integer() or kind == pl.Boolean):
+    """The different values of a column of names, bools or whole numbers, sorted."""
+    if not (column.dtype in TEXTS or column.dtype.is_integer() or column.dtype == pl.Boolean):
         return []
     return [str(value) for value in column.drop_nulls().unique().sort().head(_STATES + 1)]
 
@@ -166,45 +165,35 @@ def _by_model(rows: pl.DataFrame, states: Sequence[str]) -> dict[str, Any]:
     for state in states:
         own, p = re.escape(state), "(?:p|prob)"
         pattern = re.compile(rf"{p}_{own}(?:[_-](?P<after>.+))?|(?P<before>.+?)[_-](?:{p}_)?{own}", re.DOTALL)
-        for match in filter(None, map(pattern.fullmatch, rows.select(pl.selectors.float()).columns)):
+        for match in filter(None, map(pattern.fullmatch, rows.select(pl.selectors.numeric()).columns)):
             found.setdefault(match["before"] or match["after"] or "", {}).setdefault(state, match[0])
     taken = set(found.get("", {}).values())  # p_very_wet is not what a model p_very says of wet
     found = {model: own for model, own in found.items() if not model or taken.isdisjoint(own.values())}
     return {model: own for model, own in found.items() if len(own) >= len(states) - (len(states) == 2)}
 
 
-def _keys(rows: pl.DataFrame, log: Log, found: Found) -> tuple[list[str], list[str], int]:
-    """What may name the streams, what may say when outcomes were known, and how far ahead forecasts were made."""
-    n = len(rows)
-    stream = found.stream if found.stream and 2 * rows[found.stream].n_unique() <= n else None
-    streams = [stream or NO_STREAM]
-    if found.order is None:
-        return streams, [], 1
+def _streams(rows: pl.DataFrame, keys: Found, free: Sequence[str]) -> list[str]:
+    """What may name the streams: the usual column, or those that tell equal times apart."""
+    if keys.stream and 2 * rows[keys.stream].n_unique() <= len(rows):
+        return [keys.stream]
+    if keys.order is None or rows[keys.order].n_unique() == len(rows):
+        return [NO_STREAM]
+    shared = [name for name in free if 2 * rows[name].n_unique() <= len(rows)]
+    return [name for name in shared if not pl.DataFrame([rows[name], rows[keys.order]]).is_duplicated().any()]
+
+
+def _known_at(log: Log, rows: pl.DataFrame, keys: Found, free: Sequence[str]) -> list[str]:
+    """Which columns may say when outcomes were known: as their names do, and never before the step."""
+    if keys.order is None:
+        return []
 
     def moments(name: str) -> tuple[pl.Series, str]:
-        own = moments_of(name, log.schema[name], found.has_zones)
+        own = moments_of(name, log.schema[name], *spelling(log.head([name])[name] if log.schema[name] in TEXTS else ()))
         return rows.select(own.at.alias("at"))["at"], own.kind
 
-    at, kind = moments(found.order)
-    free = rows.drop(found.needed).select(~pl.selectors.nested() & ~pl.selectors.binary() & ~pl.selectors.float())
-    if stream is None and at.n_unique() < n:
-        shared = [column.name for column in free if 2 * column.n_unique() <= n]
-        streams = [name for name in shared if rows.select(pl.struct(name, at).n_unique()).item() == n]
-    known = []
-    for name in free.columns:
-        if _says_known(name):
-            then, theirs = moments(name)
-            known += [name] if theirs == kind and then.count() and (then >= at).all() else []
-    lag = 1
-    if found.cutoff is not None and moments(found.cutoff)[1] == kind:
-        owner = pl.lit(0) if len(streams) != 1 or streams[0] == NO_STREAM else pl.col(streams[0])
-        made = (
-            rows.select(owner.alias("stream"), at=at, made=moments(found.cutoff)[0]).drop_nulls().sort("stream", "at")
-        )
-        ahead = pl.int_range(pl.len()) - pl.col("at").search_sorted(pl.col("made"), side="right") + 1
-        lags = made.group_by("stream").agg(ahead.max().alias("lag"))["lag"].to_numpy()
-        lag = int(lags.max(initial=1))
-    return streams, known, lag
+    at, kind = moments(keys.order)
+    theirs = {name: moments(name) for name in free if _says_known(name)}
+    return [name for name, (then, its) in theirs.items() if its == kind and then.count() and (then >= at).all()]
 
 
 def _line(role: str, names: Sequence[str]) -> str:
@@ -227,30 +216,29 @@ def _inline(own: Any) -> str:
     return "{ " + ", ".join(f"{key} = {_inline(value)}" for key, value in pairs) + " }"
 
 
-def _table(states: Iterable[str]) -> str:
+def _table(states: Sequence[str]) -> str:
     """The text of payoffs.csv; its corner is empty where states are numbers."""
-    states, out = list(states), io.StringIO()
-    corner = "" if any(re.fullmatch(r"[-+.\d]+", state) for state in states) else "payoffs"
+    out, corner = io.StringIO(), "" if any(re.fullmatch(r"[-+.\d]+", state) for state in states) else "payoffs"
     rows = [[corner, *states], *([f"action {k}", *[_FILL] * len(states)] for k in (1, 2))]
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 
-def _stall(outcomes: np.ndarray) -> str:
+def _of_numbers(outcomes: pl.Series) -> str:
     """The text of payoffs.toml: a newsvendor's, or where outcomes may be negative, payoffs at a few outcomes."""
-    ends = np.quantile(outcomes, [0.01, 0.99]) if len(outcomes) else np.array([0.0, 1.0])
-    low = min(0.0, float(ends[0]))
-    unit = 10.0 ** np.floor(np.log10(max(float(ends[1]) - low, 1e-9) / 4))
-    step = next(unit * m for m in (1, 2, 5, 10) if (float(ends[1]) - low) / (unit * m) <= 10)
-    places = np.arange(np.floor(low / step), np.ceil(ends[1] / step) + 1) * step
-    shown, fill = ", ".join(f"{float(f'{at:.6g}'):g}" for at in places), f'"{_FILL}"'
-    if low == 0:
+    low = min(0.0, outcomes.quantile(0.01, "lower") or 0.0)
+    high = outcomes.quantile(0.99, "higher") or 0.0
+    unit = 10.0 ** np.floor(np.log10(max(high - low, 1e-9) / 4))
+    step = next(unit * m for m in (1, 2, 5, 10) if (high - low) / (unit * m) <= 10)
+    ends = np.arange(np.floor(low / step), np.ceil(high / step) + 1) * step
+    shown, fill = ", ".join(f"{value:.6g}" for value in ends), f'"{_FILL}"'
+    if ends[0] == 0:
         return (
             "# What an order earns, where the demand is a number. Other payoffs: docs/reference/command-line.md\n"
             f'kind = "newsvendor"\nprice = {fill}  # for each one sold\ncost = {fill}  # for each one ordered\n'
             f"salvage = 0  # for each one left over\nactions = [{shown}]  # what may be ordered\n"
         )
-    row = f"  [{', '.join([fill] * len(places))}],\n"
+    row = f"  [{', '.join([fill] * len(ends))}],\n"
     return (
         "# What every action earns at these outcomes: straight lines between them, constant beyond.\n"
         f'knots = [{shown}]\nactions = ["action 1", "action 2"]\npayoffs = [\n{row * 2}]\n'

@@ -32,12 +32,12 @@ _KINDS = {
 ENDINGS = ", ".join(_KINDS)
 _PACKED = (".gz", ".zst")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the name of the folder of rows that have none
-_SAMPLE = 1000  # lines of a text from which its format is known, and the types of its columns
+_SAMPLE = 1000  # lines of a text from which its format is known
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # how texts write that there is nothing
 _COMMA = re.compile(r"[+-]?\d*,\d+\s*%?", re.ASCII)
 _POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+\s*%?", re.ASCII)
-_UNREADABLE = (pl.exceptions.PolarsError, OSError)
+UNREADABLE = (pl.exceptions.PolarsError, OSError)
 
 
 class Refused(ValueError):
@@ -61,32 +61,21 @@ def column(*names: str) -> pl.Expr:
     return cs.by_name(*names).as_expr()
 
 
-class Format(NamedTuple):
-    """How a text is written."""
-
-    header: tuple[str, ...]
-    separator: str
-    line_end: str
-    has_commas: bool  # whether numbers have decimal commas
-    has_rows: bool
-
-
 class Log(NamedTuple):
-    """A log that is read later."""
+    """A log that is read later; of a text file all columns are texts."""
 
     rows: pl.LazyFrame  # with a column ROW
     paths: tuple[Path, ...] = ()  # of its files
     kind: str = "frame"
     has_commas: bool = False  # whether numbers in a text have decimal commas
-    formats: tuple[Format, ...] = ()  # of texts
     lacking: Mapping[str, Path] = {}  # columns that only some files have, each with a file that has it not
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
-        """The type of each column; of a text as far as its first rows tell."""
+        """The type of each column."""
         try:
             return {name: kind for name, kind in self.rows.collect_schema().items() if name != ROW}
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise Refused(self.source, None, f"it cannot be read: {first_line(error)}") from error
 
     @property
@@ -115,28 +104,42 @@ class Log(NamedTuple):
     def unreadable(self, error: Exception) -> Refused:
         """The refusal of what Polars cannot read: which file, and of a text the first row that is too long."""
         for path in self.paths:
-            log = scanned([path], list(self.schema))
             try:
-                log.rows.select(pl.all().null_count()).collect(engine="streaming")
-            except _UNREADABLE as own:
-                for how in log.formats:
-                    cells = [len(row) for row in _cells(_lines(path), how.separator)]
-                    if (most := max(cells)) > cells[0]:
-                        return Refused(str(path), cells.index(most), f"it has {most} cells, and the header {cells[0]}")
+                scanned([path]).rows.select(pl.all().null_count()).collect(engine="streaming")
+            except UNREADABLE as own:
+                lines = _cells(_lines(path), _format(path).separator) if self.kind == "text" else [[""]]
+                cells = [len(row) for row in lines]
+                if (most := max(cells)) > cells[0]:
+                    return Refused(str(path), cells.index(most), f"it has {most} cells, and the header {cells[0]}")
                 return Refused(str(path), None, f"it cannot be read: {first_line(own)}")
         return Refused(self.source, None, f"it cannot be read: {first_line(error)}")
 
-    def as_text(self, names: Sequence[str]) -> "Log":
-        """The same log, with these columns of a text file as they are written."""
-        return scanned(self.paths, names, self.formats) if self.kind == "text" else self
+    def cell(self, name: str, row: int) -> Any:
+        """What stands in a column of a row."""
+        return self.rows.filter(pl.col(ROW) == row).select(column(name)).collect().rows()[0][0]
 
-    def number(self, name: str, kind: pl.DataType | None = None, is_chance: bool = False) -> pl.Expr:
-        """A column as numbers, null where there are none: 70% is 0.7. A chance has no thousands, so 0,5 is one half."""
-        own, kind = column(name), kind or self.schema[name]
+    def head(self, names: Sequence[str], most: int = _SAMPLE) -> dict[str, list[str]]:
+        """The first values of some columns as texts, without those that are missing."""
+        if not names:
+            return {}
+        try:
+            frame = self.rows.select(column(*names).cast(pl.String)).head(most).collect()
+        except pl.exceptions.PolarsError as error:
+            raise self.unreadable(error) from error
+        return {name: frame[name].drop_nulls().str.strip_chars().to_list() for name in names}
+
+    def number(self, name: str, is_chance: bool = False, is_plain: bool = False) -> pl.Expr:
+        """A column as numbers, null where there are none: 70% is 0.7. A chance has no thousands, so 0,5 is one half.
+
+        ``is_plain``: texts are read as Polars does, which is faster, and fails where one of them is no plain number.
+        """
+        own, kind = column(name), self.schema[name]
         if kind not in TEXTS:
             if not (kind.is_numeric() or kind == pl.Null):
                 raise Refused(self.source, None, f"the column {name} must hold numbers, got {kind}")
             return own.cast(pl.Float64)
+        if is_plain:
+            return own.cast(pl.String).cast(pl.Float64)
         text = own.cast(pl.String).str.strip_chars()
         digits = text.str.strip_suffix("%").str.strip_chars()
         if is_chance or self.has_commas:
@@ -163,21 +166,21 @@ def log_of(source: Any) -> Log:
 
 
 def _polars_of(frame: Any) -> pl.DataFrame:
-    if type(frame).__module__.split(".")[0] == "pandas" and frame.ndim == 2:  # Arrow is handed over by pyarrow alone
-        columns = [(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
-        there = [name for name, _ in columns]
-        if doubled := {name for name in there if there.count(name) > 1}:
-            raise ValueError(f"columns must have different names, and {', '.join(sorted(doubled))} is there twice")
-        levels = frame.index.to_frame(index=False)  # which may be times, or have names
-        for i, name in enumerate(frame.index.names):
-            own = "index" if name is None else str(name)
-            if own not in there and (name is not None or levels.iloc[:, i].dtype.kind == "M"):
-                columns.append((own, levels.iloc[:, i]))
-        return pl.DataFrame([_series(name, values) for name, values in columns])
-    try:
-        return pl.DataFrame(frame)
-    except (pl.exceptions.PolarsError, TypeError, ValueError, ImportError) as error:
-        raise ValueError(f"the frame must have columns that Polars knows: {first_line(error)}") from error
+    if type(frame).__module__.split(".")[0] != "pandas" or frame.ndim != 2:
+        try:
+            return pl.DataFrame(frame)
+        except (pl.exceptions.PolarsError, TypeError, ValueError, ImportError) as error:
+            raise ValueError(f"the frame must have columns that Polars knows: {first_line(error)}") from error
+    columns = [(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
+    there = [name for name, _ in columns]
+    if doubled := {name for name in there if there.count(name) > 1}:
+        raise ValueError(f"columns must have different names, and {', '.join(sorted(doubled))} is there twice")
+    levels = frame.index.to_frame(index=False)  # which may be times, or have names
+    for i, name in enumerate(frame.index.names):
+        own = "index" if name is None else str(name)
+        if own not in there and (name is not None or levels.iloc[:, i].dtype.kind == "M"):
+            columns.append((own, levels.iloc[:, i]))
+    return pl.DataFrame([_series(name, values) for name, values in columns])
 
 
 def _series(name: str, values: Any) -> pl.Series:
@@ -189,11 +192,10 @@ def _series(name: str, values: Any) -> pl.Series:
         if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biufmM":
             return pl.Series(name, values.to_numpy())
     own = [None if gone else value for value, gone in zip(values.tolist(), values.isna(), strict=True)]
-    if not any(getattr(value, "tzinfo", None) is not None for value in own):
-        with suppress(pl.exceptions.PolarsError, TypeError, ValueError):
-            made = pl.Series(name, own)
-            if made.dtype != pl.Object:
-                return made
+    with suppress(pl.exceptions.PolarsError, TypeError, ValueError):
+        made = pl.Series(name, own)
+        if made.dtype != pl.Object and not any(getattr(value, "tzinfo", None) is not None for value in own):
+            return made
     written = [None if value is None else str(getattr(value, "isoformat", value.__str__)()) for value in own]
     return pl.Series(name, written, dtype=pl.String)
 
@@ -220,61 +222,60 @@ def _kind(path: Path) -> str | None:
     return _KINDS.get(ends[-2] if len(ends) > 1 and ends[-1] in _PACKED else ends[-1]) if ends else None
 
 
-def scanned(paths: Sequence[Path], texts: Sequence[str] = (), formats: Sequence[Format] = ()) -> Log:
-    """Files of one kind, one after the other; ``texts`` are columns of text files that are read as they are written."""
+def scanned(paths: Sequence[Path]) -> Log:
+    """Files of one kind, one after the other."""
     kinds = {_kind(path) for path in paths}
     if len(kinds) != 1:
         raise ValueError(f"a log must be files of one kind, got {', '.join(path.name for path in paths[:4])}")
     kind = str(kinds.pop())
-    formats = formats or [_format(path) for path in paths if kind == "text"]
-    has_rows = [own.has_rows for own in formats] or [kind != "ndjson" or path.stat().st_size > 0 for path in paths]
+    formats = [_format(path) if kind == "text" else None for path in paths]
+    has_rows = [
+        how.has_rows if how else kind != "ndjson" or path.stat().st_size > 0
+        for path, how in zip(paths, formats, strict=True)
+    ]
     kept = [i for i, there in enumerate(has_rows) if there] or [0]
-    parts = [_part(paths[i], kind, texts, formats[i] if formats else None) for i in kept]
-    schemas = {paths[i]: Log(part, (paths[i],)).schema for i, part in zip(kept, parts, strict=True)}
+    parts = {paths[i]: _part(paths[i], kind, formats[i]) for i in kept}
+    schemas = {path: Log(part, (path,)).schema for path, part in parts.items()}
     lacking, zones = dict[str, Path](), dict[str, str]()
     for name in dict.fromkeys(name for own in schemas.values() for name in own):
         types = {path: own[name] for path, own in schemas.items() if own.get(name, pl.Null) != pl.Null}
         first, its = next(iter(types.items()), (None, pl.Null()))
         zones |= {name: its.time_zone} if isinstance(its, pl.Datetime) and its.time_zone else {}
         for path, other in types.items():
-            if kind != "text" and not _go_together(its, other):
+            if _sort(other) != _sort(its):
                 raise Refused(str(path), None, f"the column {name} holds {other}, and {its} in {first}")
         if lacks := [path for path, own in schemas.items() if name not in own and kind != "ndjson"]:
             lacking[name] = lacks[0]
     if len(parts) > 1:
-        parts = [
-            part.with_columns(
-                (cs.categorical() | cs.enum()).cast(pl.String),
-                *(column(name).dt.convert_time_zone(zone) for name, zone in zones.items() if name in own),
-            )
-            for part, own in zip(parts, schemas.values(), strict=True)
-        ]
-    rows = pl.concat(parts, how="diagonal_relaxed").with_row_index(ROW)
-    return Log(rows, tuple(paths), kind, any(own.has_commas for own in formats), tuple(formats), lacking)
+        alike = {
+            path: [column(name).dt.convert_time_zone(zone) for name, zone in zones.items() if name in schemas[path]]
+            for path in parts
+        }
+        texts = (cs.categorical() | cs.enum()).cast(pl.String)
+        parts = {path: part.with_columns(texts, *alike[path]) for path, part in parts.items()}
+    rows = pl.concat(parts.values(), how="diagonal_relaxed").with_row_index(ROW)
+    return Log(rows, tuple(paths), kind, any(how.has_commas for how in formats if how), lacking)
 
 
-def _go_together(*kinds: pl.DataType) -> bool:
-    """Whether a column may have these types in different files."""
-    sorts = set[str]()
-    for kind in kinds:
-        if kind == pl.Date or isinstance(kind, pl.Datetime):
-            sorts.add("moments" if getattr(kind, "time_zone", None) else "times")
-        else:
-            sorts.add("numbers" if kind.is_numeric() else "texts" if kind in TEXTS else str(kind.base_type()))
-    return len(sorts) == 1 or sorts == {"numbers", "texts"}
+def _sort(kind: pl.DataType) -> str:
+    """What a column may hold in one file where it has this type in another."""
+    if kind == pl.Date or isinstance(kind, pl.Datetime):
+        return "moments" if getattr(kind, "time_zone", None) else "times"
+    return "cells" if kind.is_numeric() or kind in TEXTS else str(kind.base_type())
 
 
-def _part(path: Path, kind: str, texts: Sequence[str], how: Format | None) -> pl.LazyFrame:
+class Format(NamedTuple):
+    """How a text is written."""
+
+    separator: str
+    has_commas: bool  # whether numbers have decimal commas
+    has_rows: bool
+
+
+def _part(path: Path, kind: str, how: Format | None) -> pl.LazyFrame:
     """A file; what the names of its folders say of it, town=Aa/, as Hive and Spark write them, are columns of texts."""
     if how is not None:
-        rows = pl.scan_csv(
-            path,
-            separator=how.separator,
-            eol_char=how.line_end,
-            infer_schema_length=_SAMPLE,
-            schema_overrides={name: pl.String() for name in how.header if name.strip() in texts},
-            glob=False,
-        ).rename(str.strip)
+        rows = pl.scan_csv(path, separator=how.separator, infer_schema=False, glob=False).rename(str.strip)
     elif kind == "parquet":
         rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
     elif kind == "ipc":
@@ -297,17 +298,13 @@ def _format(path: Path) -> Format:
         lines = _lines(path, _SAMPLE)
     except pl.exceptions.NoDataError:
         raise Refused(str(path), None, "it is empty") from None
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise Refused(str(path), None, f"it is not CSV in UTF-8: {first_line(error)}") from error
-    end = "\r" if len(lines) == 1 and "\r" in lines[0] else "\n"
-    lines = lines[0].split("\r") if end == "\r" else lines
     tried = "\t" if ".tsv" in path.suffixes else ",;\t|"
     separator = max(tried, key=lambda sign: len(next(_cells(lines, sign), [])))  # the first of those with as many
-    header, *below = [*_cells(lines, separator)] or [[]]
-    cells = [cell.strip() for row in below for cell in row]
+    cells = [cell.strip() for row in [*_cells(lines, separator)][1:] for cell in row]
     commas = any(_COMMA.fullmatch(cell) and not _THOUSANDS.fullmatch(cell) for cell in cells)
-    has_commas = commas and not any(map(_POINT.fullmatch, cells))
-    return Format(tuple(header), separator, end, has_commas, any(line.strip() for line in lines[1:]))
+    return Format(separator, commas and not any(map(_POINT.fullmatch, cells)), any(line.strip() for line in lines[1:]))
 
 
 def _lines(path: Path, most: int | None = None) -> list[str]:

@@ -1,23 +1,23 @@
 """Rows of a log as a recording: checked, sorted by stream and step; nothing in a log is taken on trust."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 
+from .. import inputs
 from ..forecasts import Quantiles
 from ..forecasts.contract import needs_knots
 from ..problems import DecisionProblem, Names, Payoff
+from .cells import UNKNOWN, parts_of, plain, refuse_rows, stream_of
 from .columns import NO_STREAM, Found, Values, found_columns, listed
-from .faults import UNKNOWN, Pooled, refuse_doubled, refuse_rivals, refuse_rows
-from .reading import MISSING, ROW, TEXTS, Log, Refused, column, log_of
+from .reading import ROW, TEXTS, UNREADABLE, Log, Refused, column, log_of
 from .recording import Recording, SideInformation
 from .settings import Columns
-from .times import NUMBERS, ROWS, Clock, Moments, Rhythms, moments_of, nanoseconds, numbered, rhythms_of
+from .times import NUMBERS, TIMES, Clock, Rhythms, nanoseconds, numbered, rhythms_of
 
 T = TypeVar("T")
 _WAITING = "rows at the end of their streams have no outcome yet, and are left out"
@@ -33,6 +33,13 @@ _AHEAD = (
     "chance of a false alarm does not"
 )
 _ROUNDED = 1e-6  # by how much sums of probabilities may be off before they are divided by their sum
+
+
+class Pooled(Exception):
+    """A stream has two rows of one time, and nobody said which column names the streams."""
+
+    def __init__(self, refusal: Refused) -> None:
+        self.refusal = refusal
 
 
 class Table(NamedTuple):
@@ -53,157 +60,29 @@ class Table(NamedTuple):
 
 def notes_of(found: Found, rhythms: Rhythms, counts: dict[str, int]) -> tuple[str, ...]:
     """How a log was read, in sentences."""
-    *_, gaps, streams, _ = rhythms.best
+    gaps, streams = rhythms.gaps
     of = f" in {streams:,} streams" if streams > 1 else ""
     counts = {f"steps{of} are not as far from the one before as is usual: some may be missing": gaps, **counts}
     return *found.notes, *(f"{n:,} {what}" for what, n in counts.items() if n)
 
 
-# Columns, whatever their types, under plain names.
-
-
-def plain(log: Log, found: Found, problem: Any, as_text: bool = False) -> tuple[pl.LazyFrame, str]:
-    """The columns that matter under plain names, and what steps are; ``as_text``: numbers are parsed as written."""
-    schema, rows = log.schema, log
-    if log.kind == "text":
-        amounts = [*found.values.there, *(name for _, values in found.references for name in values.there)]
-        amounts += [*found.payoffs, *filter(None, [found.scale, found.state if found.values.levels else None])]
-        written = found.needed if as_text else [name for name in found.needed if schema[name] == pl.String]
-        names = [name for name in (found.stream, found.context, found.state) if name and name not in amounts]
-        rows = log.as_text([*written, *names])
-        steps = [name for name in written if name not in (*amounts, *names) and schema[name] != pl.String]
-        numbers = [column(name).cast(schema[name], strict=False) for name in steps]
-        rows = rows._replace(rows=rows.rows.with_columns(numbers))
-        schema = schema | dict.fromkeys([*(name for name in written if name not in steps), *names], pl.String())
-    if found.counted:  # steps that are numbers, written as texts
-        counts = (
-            column(*found.counted).cast(pl.String).str.strip_chars().str.strip_suffix(",0").cast(pl.Int64, strict=False)
-        )
-        rows = rows._replace(rows=rows.rows.with_columns(counts))
-        schema = schema | dict.fromkeys(found.counted, pl.Int64())
-    own = _Cells(log, schema)
-    parts: dict[str, pl.Expr] = {"stream": own.name(found.stream).cast(pl.Categorical)}
-    kind, parts["at"] = ROWS, pl.col(ROW).cast(pl.Int64)
-    if found.order is not None:
-        moments = own.moments(found.order, found.has_zones)
-        kind, parts["at"] = moments.kind, moments.at
-        if moments.offset is not None:
-            parts["offset"] = moments.offset.cast(pl.Int32)
-    for role in ("known_at", "cutoff"):
-        if (name := getattr(found, role)) is not None:
-            theirs = own.moments(name, found.has_zones)
-            if theirs.kind != kind:
-                reason = f"{name} must be given as the steps are, which are {kind}, got {theirs.kind}"
-                raise Refused(log.source, None, reason)
-            parts[role] = theirs.at
-    parts |= {f"t{i}": own.moments(name, False).at for i, name in enumerate(found.rivals)}
-    parts["state"] = own.outcomes(found.state) if found.values.levels else own.states(found.state, problem.state_names)
-    for prefix, values in (("v", found.values), *((f"r{q}_", ref) for q, (_, ref) in enumerate(found.references))):
-        parts |= {f"{prefix}{s}": cell for s, cell in enumerate(own.forecast(values, problem))}
-    if found.context is not None:
-        parts["context"] = column(found.context)
-    if found.scale is not None:
-        parts["scale"] = log.number(found.scale, schema[found.scale])
-    if found.payoffs:
-        parts |= {f"pay{i}": cell for i, cell in enumerate(own.payoffs(found.payoffs, *problem.utility.shape))}
-    return rows.filled(found.needed).select(ROW, **parts), kind
-
-
-class _Cells(NamedTuple):
-    """The cells of columns as Polars expressions, by their types; null where a cell is not what it must be."""
-
-    log: Log
-    schema: dict[str, Any]
-
-    def name(self, name: str | None) -> pl.Expr:
-        """The stream of a row as a text: 1.0 is 1."""
-        if name is None:
-            return pl.lit("0")
-        own, kind = column(name), self.schema[name]
-        if kind.is_float() or kind.is_decimal():
-            value = own.fill_nan(None) if kind.is_float() else own
-            whole = (value == value.floor()) & (value.abs() < 1 << 53 if kind.is_float() else True)
-            own = (
-                pl.when(whole).then(value.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(value.cast(pl.String))
-            )
-        elif kind == pl.Boolean:
-            own = own.replace_strict({True: "True", False: "False"}, return_dtype=pl.String)
-        return own.cast(pl.String)
-
-    def moments(self, name: str, has_zones: bool) -> Moments:
-        """The steps, or times that go with them."""
-        kind = self.schema[name]
-        if kind.is_numeric() or isinstance(kind, (pl.Date, pl.Datetime, pl.Duration, pl.Time, *TEXTS)):
-            return moments_of(name, kind, has_zones)
-        raise Refused(self.log.source, None, f"the steps ({name}) must be whole numbers or times, got {kind}")
-
-    def states(self, name: str, names: Names) -> pl.Expr:
-        """What occurred, as it is written; null where nothing has yet."""
-        own = column(name)
-        if not isinstance(self.schema[name], TEXTS):
-            return own.fill_nan(None) if self.schema[name].is_float() else own
-        missing = [word for word in MISSING if names.position(word) is None]
-        text = own.cast(pl.String)
-        return pl.when(~text.str.strip_chars().is_in(missing)).then(text).cast(pl.Categorical)
-
-    def outcomes(self, name: str) -> pl.Expr:
-        """The numbers that occurred; null where there is none, NaN where there is something else."""
-        number = self.log.number(name, self.schema[name]).fill_nan(None)
-        if not isinstance(self.schema[name], TEXTS):
-            return number
-        is_missing = column(name).cast(pl.String).str.strip_chars().is_in(MISSING).fill_null(True)
-        return pl.when(number.is_null() & ~is_missing).then(float("nan")).otherwise(number)
-
-    def forecast(self, values: Values, problem: Any) -> list[pl.Expr]:
-        """The probability of each state, or the quantile at each level."""
-        if values.is_list:
-            (name,), S = values.there, problem.n_states
-            if not isinstance(self.schema[name], (pl.List, pl.Array)):
-                reason = f"the probabilities ({name}) must be lists of {S}, got {self.schema[name]}"
-                raise Refused(self.log.source, None, reason)
-            cell = column(name).cast(pl.List(pl.Float64))
-            whole = pl.when(cell.list.len() == S).then(cell)
-            return [whole.list.get(s, null_on_oob=True) for s in range(S)]
-        numbers = {name: self.log.number(name, self.schema[name], not values.levels) for name in values.there}
-        (one, *_) = numbers.values()
-        return [1 - one if name is None else numbers[name] for name in values.names]  # of two states one is enough
-
-    def payoffs(self, names: Sequence[str], A: int, S: int) -> list[pl.Expr]:
-        """Payoffs of each row, action by action."""
-        if len(names) > 1 or not isinstance(self.schema[names[0]], (pl.List, pl.Array)):
-            return [self.log.number(name, self.schema[name]) for name in names]
-        inner = self.schema[names[0]].inner
-        own, is_nested = column(names[0]).cast(pl.List(inner)), isinstance(inner, (pl.List, pl.Array))
-        rows = [own.list.get(a, null_on_oob=True) if is_nested else own.list.slice(a * S, S) for a in range(A)]
-        rows = [row.cast(pl.List(pl.Float64)) for row in rows]
-        is_right = pl.all_horizontal([row.list.len() == S for row in rows])
-        is_right = is_right & (own.list.len() == (A if is_nested else A * S))
-        return [pl.when(is_right).then(row.list.get(s, null_on_oob=True)) for row in rows for s in range(S)]
-
-
-def first_of(log: Log, ways: Sequence[Callable[[], T]]) -> T:
-    """What the first of these ways to read a log gives that can read it."""
-    for way in ways:
-        try:
-            return way()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            problem = error
-    raise log.unreadable(problem) from problem
-
-
-def collected(log: Log, *queries: pl.LazyFrame) -> pl.DataFrame:
-    """The first of these queries that can be answered, in memory."""
-    (rows,) = first_of(log, [partial(pl.collect_all, [query], engine="streaming") for query in queries])
-    return rows
+def collected(log: Log, query: pl.LazyFrame) -> pl.DataFrame:
+    """The rows of a query, in memory."""
+    try:
+        return query.collect(engine="streaming")
+    except UNREADABLE as error:
+        raise log.unreadable(error) from error
 
 
 def of_plain(log: Log, found: Found, problem: Any, use: Callable[[pl.LazyFrame, str], T]) -> T:
-    """What is made of the plain columns and the kind of steps; of texts if a cell is no number, so that it is found."""
-
-    def way(as_text: bool) -> T:
-        return use(*plain(log, found, problem, as_text))
-
-    return first_of(log, [partial(way, False), partial(way, True)])
+    """What is made of the plain columns and the kind of steps; where a text is no plain number, each is parsed."""
+    try:
+        return use(*plain(log, found, problem, is_plain=True))
+    except UNREADABLE:
+        try:
+            return use(*plain(log, found, problem))
+        except UNREADABLE as error:
+            raise log.unreadable(error) from error
 
 
 def table_of(log: Log, found: Found, problem: Any, tolerance: float = _ROUNDED) -> Table:
@@ -249,7 +128,7 @@ def recording_in_frame(frame: Any, problem: Any, columns: Any = None) -> tuple[R
     if table.found.stream is None:
         return replace(table.recording, names=(0,)), table
     own = log.rows.select(table.found.stream).unique().collect()
-    text = own.select(_Cells(log, log.schema).name(table.found.stream)).to_series().to_list()
+    text = own.select(stream_of(log, table.found.stream)).to_series().to_list()
     by_name = dict(zip(text, own.to_series().to_list(), strict=True))
     names = [by_name[name] for name in table.recording.names]
     try:
@@ -290,10 +169,10 @@ def checked(
     of_states = isinstance(problem, DecisionProblem)
     if of_states:
         rows = rows.with_columns(_positions(rows["state"], problem.state_names))
-    refuse_rows(rows, log, found, problem, tolerance)
+    refuse_rows(rows, log, parts_of(log, found, problem, tolerance)[0])
     shared = shared or shared_by(rows)
     rows, names, found = _by_stream(rows, found)
-    refuse_rivals(rows, log, found)
+    _refuse_rivals(rows, log, found)
     own_kind = numbered(shared.low, shared.high)[1] if kind == NUMBERS else kind
     if own_kind != kind:
         times = [name for name in ("at", "known_at", "cutoff") if name in rows.columns]
@@ -302,7 +181,7 @@ def checked(
     zone = None if found.order is None else getattr(log.schema[found.order], "time_zone", None)
     offset_R = rows["offset"].to_numpy() if "offset" in rows.columns else None
     clock = Clock(rows["at"].to_numpy(), own_kind, zone, offset_R)
-    refuse_doubled(rows, clock, names, log, found)
+    _refuse_doubled(rows, clock, names, log, found)
     rhythms, counts = rhythms_of(clock, rows["stream"].to_numpy()), Counter[str]()
 
     kept_R = _until_known(rows, counts)
@@ -411,3 +290,44 @@ def _count_ahead(rows: pl.DataFrame, found: Found, counts: Counter[str]) -> None
         code_R, at_R, made_R = (rows[name].to_numpy() for name in ("stream", "at", "cutoff"))
         is_ahead_R = (code_R[1:] == code_R[:-1]) & (made_R[1:] < at_R[:-1])
         counts[_AHEAD.format(found.cutoff)] += int(is_ahead_R.sum())
+
+
+def _refuse_rivals(rows: pl.DataFrame, log: Log, found: Found) -> None:
+    """Where several columns hold times and rows are taken as they stand: refuse times that do not ascend."""
+    each = [pl.col(f"t{i}").diff().over("stream") for i in range(len(found.rivals))]
+    falls = rows.select((own < 0).any().alias(name) for name, own in zip(found.rivals, each, strict=True))
+    does_not = [f"those of {name} do not ascend" for name in found.rivals if falls[name].item()]
+    if each and not does_not and rows.select(pl.all_horizontal([own == 0 for own in each]).any()).item():
+        does_not = ["rows of one stream have the same"]
+    if does_not:
+        raise Refused(
+            log.source,
+            None,
+            f"{listed(found.rivals)} hold times, and {does_not[0]}: --order NAME says which of them has the steps",
+        )
+
+
+def _refuse_doubled(rows: pl.DataFrame, clock: Clock, names: pl.Series, log: Log, found: Found) -> None:
+    """Refuse two rows of one stream and step, where rows are by stream and step."""
+    code_R = rows["stream"].to_numpy()
+    wrong = np.flatnonzero((code_R[1:] == code_R[:-1]) & (clock.at_R[1:] == clock.at_R[:-1]))
+    if not len(wrong):
+        return
+    at = int(wrong[0])
+    (other, first), (file, row) = (log.place(own) for own in sorted(rows[ROW][at : at + 2]))
+    of = "" if found.stream is None else f" of stream {inputs.shown(names[int(code_R[at])])}"
+    also = f"row {first}" if other == file else f"{other}, row {first}"
+    reason = f"{clock.texts([at])[0]}{of} is there twice, also in {also}"
+    if found.cutoff is not None:
+        reason += f": keep one forecast per step, that of the latest {found.cutoff}"
+    if clock.kind == TIMES:
+        moments = clock.at_R[wrong].astype("datetime64[ns]")
+        days = moments.astype("datetime64[D]")
+        is_night = (moments - days).astype("timedelta64[h]").astype(np.int64) <= 3
+        is_sunday = (days.astype(np.int64) + 3) % 7 == 6
+        if is_night.all() and is_sunday.all() and (moments > days).any():
+            reason += "; clocks may have been set back then: write times with their zone, 2026-10-25T02:30:00+01:00"
+    refusal = Refused(file, row, reason)
+    if found.is_guess and found.order is not None:
+        raise Pooled(refusal)
+    raise refusal

@@ -1,6 +1,7 @@
 """Where rows stand in their streams: numbered steps, or times; how far apart these are, and how they are written."""
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,9 +25,24 @@ _OFFSETS = {"Z": 0, "UTC": 0} | {  # in seconds
     for colon in ("", ":")
 }
 _OFFSETS |= {zone[:3]: ahead for zone, ahead in _OFFSETS.items() if zone.endswith(":00")}
+_ZONED = re.compile(r"(Z|UTC|[+-]\d\d(:?\d\d)?)$", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d{1,19}([.,]\d*)?", re.ASCII)
 _NS = 10**9
-_UNITS: dict[float, str] = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}
-_MONTHS = {1: "month", 3: "quarter", 12: "year"}
+_SECONDS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}
+_MEASURES = (
+    "numbers",
+    "time",
+    "local time",
+    "months",
+    "business days",
+)  # of how far apart steps are: of equal ones the first
+_UNITS = {(measure, n * _NS): name for n, name in _SECONDS.items() for measure in _MEASURES[1:3]}
+_UNITS |= {
+    ("months", 1): "month",
+    ("months", 3): "quarter",
+    ("months", 12): "year",
+    ("business days", 1): "business day",
+}
 _REGULAR = 0.5  # a stream has a rhythm where at least this share of its steps are equally far apart
 _MOST = 0.9  # steps have a name where at least this share of them are in streams of one rhythm
 
@@ -82,6 +98,19 @@ def local(at: pl.Expr, offset: pl.Expr, zone: str | None) -> pl.Expr:
     return there.dt.replace_time_zone(None).to_physical()
 
 
+class Spelling(NamedTuple):
+    """How times are written in texts."""
+
+    has_zones: bool  # whether they have offsets from UTC
+    is_counted: bool  # whether most of them are numbers
+
+
+def spelling(texts: Sequence[str]) -> Spelling:
+    """By the first of them."""
+    has_zones = any(_ZONED.search(text[10:]) for text in texts if re.match(ISO, text))
+    return Spelling(has_zones, 2 * sum(bool(_NUMBER.fullmatch(text)) for text in texts) > len(texts))
+
+
 class Moments(NamedTuple):
     """A column of steps as Polars expressions; null where a cell is none."""
 
@@ -91,16 +120,17 @@ class Moments(NamedTuple):
     offset: pl.Expr | None = None  # in seconds
 
 
-def moments_of(name: str, kind: pl.DataType, has_zones: bool = False) -> Moments:
-    """How a column of this type is read; ``has_zones``: whether its texts have offsets."""
+def moments_of(name: str, kind: pl.DataType, has_zones: bool = False, is_counted: bool = False) -> Moments:
+    """How a column of this type is read; of texts as their ``Spelling`` has it."""
     own = column(name)
+    if is_counted:
+        text = own.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
+        float_at = _at_of(text.cast(pl.Float64, strict=False))
+        return Moments(pl.coalesce(text.cast(pl.Int64, strict=False), float_at), NUMBERS)
     if kind.is_integer():
         return Moments(own.cast(pl.Int64, strict=False), NUMBERS)
     if kind.is_float() or kind.is_decimal():
-        number = own.cast(pl.Float64)
-        whole = pl.when(number == number.floor()).then(number).cast(pl.Int64, strict=False)
-        is_unix = number.is_between(_FROM, _UNTIL, closed="left")  # in seconds, whose fractions count too
-        return Moments(pl.when(is_unix).then((number * 1e6).round().cast(pl.Int64) * 1000).otherwise(whole), NUMBERS)
+        return Moments(_at_of(own.cast(pl.Float64)), NUMBERS)
     if kind == pl.Time:
         return Moments(own.to_physical(), CLOCK)
     if isinstance(kind, pl.Duration):
@@ -118,6 +148,13 @@ def moments_of(name: str, kind: pl.DataType, has_zones: bool = False) -> Moments
         return Moments(at, TIMES)
     offset = parts.field("6").replace_strict(_OFFSETS, return_dtype=pl.Int64)
     return Moments(at - offset * _NS, ZONED, None, offset)
+
+
+def _at_of(number: pl.Expr) -> pl.Expr:
+    """Steps that are floats: whole, or Unix seconds, whose fractions count too."""
+    whole = pl.when(number == number.floor()).then(number).cast(pl.Int64, strict=False)
+    is_unix = number.is_between(_FROM, _UNTIL, closed="left")
+    return pl.when(is_unix).then((number * 1e6).round().cast(pl.Int64, strict=False) * 1000).otherwise(whole)
 
 
 def numbered(low: int, high: int) -> tuple[int, str]:
@@ -140,73 +177,68 @@ def nanoseconds(at: pl.Expr) -> pl.Expr:
     return found
 
 
-class Rhythm(NamedTuple):
-    """How far apart the steps of streams are, by one of the ways to measure that."""
-
-    name: str  # nanoseconds or numbers, "local" time, "business" days, or "month"s
-    kept: int  # steps that are as far from the one before as is usual in their stream
-    gaps: int  # steps that are not, in streams with a rhythm
-    streams: int  # that have gaps
-    usual: Counter[int]  # by how far apart steps usually are: the steps of such streams
-
-
 class Rhythms(NamedTuple):
-    """The rhythm of steps by every measure that fits all of them."""
+    """How far apart steps usually are: by a measure and a distance the streams for which it is so, as their number of
+    steps, of those that are as far from the one before, of those that are not, and of streams that have such.
+    """
 
-    kind: str
-    by_name: dict[str, Rhythm]
+    usual: dict[tuple[str, int], list[int]]
 
     @property
-    def best(self) -> Rhythm:
-        """By the measure by which most steps are regular."""
-        return max(self.by_name.values(), key=lambda one: one.kept, default=Rhythm("", 0, 0, 0, Counter()))
+    def best(self) -> dict[tuple[str, int], list[int]]:
+        """By the measure by which most steps are as far from the one before as is usual."""
+        kept = Counter[str]()
+        for (measure, _), (_, own, *_) in self.usual.items():
+            kept[measure] += own
+        return {key: own for key, own in self.usual.items() if key[0] == kept.most_common(1)[0][0]}
+
+    @property
+    def gaps(self) -> tuple[int, int]:
+        """How many steps are not, and in how many streams."""
+        best = self.best.values()
+        return sum(gaps for *_, gaps, _ in best), sum(streams for *_, streams in best)
 
     @property
     def unit(self) -> str:
         """What a step is called."""
-        name, kept, *_, usual = self.best
-        apart, steps = max(usual.items(), key=lambda pair: pair[1], default=(0, 0))
-        if self.kind in (NUMBERS, ROWS) or kept < 2 or steps < _MOST * usual.total():
+        best = self.best
+        first = max(best, key=lambda key: best[key][0], default=None)
+        if first is None or sum(kept for _, kept, *_ in best.values()) < 2:
             return "step"
-        if name == "business":
-            return "business day" if apart == 1 else "step"
-        return _MONTHS.get(apart, "step") if name == "month" else _UNITS.get(apart / _NS, "step")
+        has_name = best[first][0] >= _MOST * sum(steps for steps, *_ in best.values())
+        return _UNITS.get(first, "step") if has_name else "step"
 
 
 def rhythms_of(clock: Clock, code_R: np.ndarray) -> Rhythms:
     """The rhythms of rows by stream and step; a stream in which less than half of the steps are alike has none."""
     same = np.flatnonzero(code_R[1:] == code_R[:-1])
-    if not len(same) or clock.kind == ROWS:
-        return Rhythms(clock.kind, {})
-    tried = {"": clock.at_R[same + 1] - clock.at_R[same]}
-    if clock.is_dated:
+    first = "numbers" if clock.kind == NUMBERS else "time"
+    tried = {first: clock.at_R[same + 1] - clock.at_R[same]} if len(same) and clock.kind != ROWS else {}
+    if tried and clock.is_dated:
         local_R = clock.local_R.astype("datetime64[ns]")
         before, after = local_R[same], local_R[same + 1]
         if clock.kind == ZONED:
-            tried["local"] = (after - before).astype(np.int64)
-        tried["month"] = (after.astype("datetime64[M]") - before.astype("datetime64[M]")).astype(np.int64)
+            tried["local time"] = (after - before).astype(np.int64)
+        tried["months"] = (after.astype("datetime64[M]") - before.astype("datetime64[M]")).astype(np.int64)
         days = before.astype("datetime64[D]"), after.astype("datetime64[D]")
-        if np.is_busday(days[0]).all() and np.is_busday(days[1]).all():
-            tried["business"] = np.busday_count(*days).astype(np.int64)
-    found = {}
-    for name, apart in tried.items():
-        each = pl.DataFrame({"code": code_R[same], "apart": apart}).group_by("code", "apart").len()
-        steps, most = pl.col("len").sum().over("code"), pl.col("len").max().over("code")
-        each = each.with_columns(steps=steps).filter((pl.col("len") == most) & (pl.col("len") >= _REGULAR * steps))
-        each = each.filter((pl.col("apart") > 0) | (name == "")).sort("apart").unique("code", keep="first")
-        usual = each.group_by("apart").agg(pl.col("steps").sum())
-        gaps = each["steps"] - each["len"]
-        kept, rows = int(each["len"].sum()), dict(usual.iter_rows())
-        found[name] = Rhythm(name, kept, int(gaps.sum()), int((gaps > 0).sum()), Counter(rows))
-    return Rhythms(clock.kind, found)
+        are_business = np.is_busday(days[0]) & np.is_busday(days[1])
+        tried["business days"] = np.where(are_business, np.busday_count(*days), -1)
+    found = dict[tuple[str, int], list[int]]()
+    steps, most = pl.col("kept").sum().over("code"), pl.col("kept").max().over("code")
+    for measure, apart in tried.items():
+        each = pl.DataFrame({"code": code_R[same], "apart": apart}).group_by("code", "apart").len("kept").sort("apart")
+        each = each.with_columns(steps=steps, is_measured=(pl.col("apart") >= 0).all().over("code"))
+        each = each.filter((pl.col("kept") == most) & (pl.col("kept") >= _REGULAR * steps) & pl.col("is_measured"))
+        each = each.filter((pl.col("apart") > 0) | (measure == first)).unique("code", keep="first", maintain_order=True)
+        each = each.with_columns(gaps=pl.col("steps").cast(pl.Int64) - pl.col("kept"))
+        usual = each.group_by("apart").agg(pl.sum("steps", "kept", "gaps"), (pl.col("gaps") > 0).sum().alias("streams"))
+        found |= {(measure, own): sums for own, *sums in usual.sort("apart").iter_rows()}
+    return Rhythms(found)
 
 
 def together(parts: Sequence[Rhythms]) -> Rhythms:
     """The rhythms of all streams, by those of some."""
-    there = [part.by_name for part in parts if part.by_name]
-    names = [name for name in (there[0] if there else ()) if all(name in own for own in there)]
-    summed = {}
-    for name in names:
-        kept, gaps, streams, usual = zip(*(own[name][1:] for own in there), strict=True)
-        summed[name] = Rhythm(name, sum(kept), sum(gaps), sum(streams), sum(usual, Counter()))
-    return Rhythms(parts[0].kind, summed)
+    keys = {key for part in parts for key in part.usual}
+    each = {key: [part.usual[key] for part in parts if key in part.usual] for key in keys}
+    order = sorted(keys, key=lambda key: (_MEASURES.index(key[0]), key[1]))
+    return Rhythms({key: [sum(own) for own in zip(*each[key], strict=True)] for key in order})

@@ -5,7 +5,6 @@ J is the problem's span, R its contrast, A and S the numbers of actions and stat
 """
 
 from . import best_response, coupled, every_start, promises, switching
-from .any_problem import AnyProblemCertificate
 from .bounds import (
     Terms,
     ada_hedge,
@@ -31,14 +30,15 @@ from .bounds import (
 )
 from .certificate import Certificate, Promise
 from .cover import smooth_cover_error
-from .switching import WayBack
+from .promises import AnyProblemCertificate
+from .switching import RecoveryBound
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
     "Promise",
+    "RecoveryBound",
     "Terms",
-    "WayBack",
     "ada_hedge",
     "anytime_log",
     "best_response",

@@ -38,24 +38,18 @@ def kappa(problem: DecisionProblem | Payoff, rate: Any) -> Any:
     return two_point(rate[..., None], low_N, high_N).max(axis=-1, initial=0.0)
 
 
-def pair_kappa(problem: DecisionProblem | Payoff, rates_K: Any, exactly: bool = False) -> np.ndarray:
+def pair_kappa(problem: DecisionProblem | Payoff, rates_K: Any) -> np.ndarray:
     """The charge of a bet on action c against best response b at each rate, ``[c, b, k]``.
 
-    Bettors that are charged this, whatever the law, lose nothing on average under any law to which b is a best
-    response, be it the stated one or not.
+    Bettors that are charged this, whatever the forecast, lose nothing on average under any distribution to which b is a
+    best response, be it the stated one or not.
 
     >>> from lowregret import cost_loss
     >>> pair_kappa(cost_loss(cost=1, loss=4), [0.5]).round(4)[..., 0].tolist()  # waiting; protecting
     [[0.0, 0.078], [0.1074, 0.0]]
     """
-    rates_K = np.atleast_1d(np.asarray(rates_K, dtype=np.float64))
     low_AxA, high_AxA = _reaches(problem)
-    table_AxAxK = two_point(rates_K, low_AxA[..., None], high_AxA[..., None])
-    if exactly:
-        for c, b in np.argwhere(table_AxAxK.max(axis=-1) > 0).tolist():
-            for k, rate in enumerate(rates_K.tolist()):
-                table_AxAxK[c, b, k] = min(table_AxAxK[c, b, k], _programme(problem, c, b, rate))
-    return table_AxAxK
+    return two_point(rates_K, low_AxA[..., None], high_AxA[..., None])
 
 
 def exact_kappa(problem: DecisionProblem | Payoff, rate: Any) -> Any:
@@ -70,11 +64,6 @@ def exact_kappa(problem: DecisionProblem | Payoff, rate: Any) -> Any:
                 break
             found[k] = max(found[k], min(bound_AxA[c, b], _programme(problem, c, b, lam)))
     return found.reshape(rates.shape)
-
-
-def hoeffding(problem: DecisionProblem | Payoff, rate: Any) -> Any:
-    """lam^2 R^2 / 8, which is nowhere below kappa."""
-    return (np.asarray(rate, dtype=np.float64) * problem.contrast) ** 2 / 8
 
 
 def main_rate(problem: DecisionProblem | Payoff, steps: int, log_cost: float) -> float:

@@ -223,14 +223,16 @@ def v_exact(steps: int, rates_K: np.ndarray, log_cost: float) -> float:
     return float(np.min(rates_K * steps / 2 + log_cost / rates_K))
 
 
-def theorem_c_4(problem: DecisionProblem, steps: int, temperature: float, v_regret: float, spacing: float) -> Terms:
-    """Algorithm 3 in a two-state problem, over its urn, where no V-regret on the tips exceeds ``v_regret`` in total.
+def theorem_c_4(
+    problem: DecisionProblem, steps: int, temperature: float, v_regret: Callable[[int], float], spacing: float
+) -> Terms:
+    """Algorithm 3 in a two-state problem, over its urn, where no V-regret on the tips exceeds ``v_regret(t)`` in total.
 
-    (R/2) v_regret / t + smooth_cover_error(R, spacing, eta) + eta ln A + J / t, at t = ``steps``.
+    (R/2) v_regret(t) / t + smooth_cover_error(R, spacing, eta) + eta ln A + J / t, at t = ``steps``.
     """
     return {
         "quantal response": temperature * math.log(problem.n_actions),
-        "test": problem.contrast / 2 * v_regret / steps,
+        "test": problem.contrast / 2 * v_regret(steps) / steps,
         "tips": smooth_cover_error(problem.contrast, spacing, temperature),
         "crossing step": problem.span / steps,
     }

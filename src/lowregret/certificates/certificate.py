@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 from .. import inputs
 from ..problems import DecisionProblem
@@ -21,10 +21,11 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Promise(ABC):
-    """What is promised, at every number of steps: numbers, the problem, and the fallback's own bound."""
+    """What is promised, at every number of steps: numbers, the problem, and in which words."""
 
     problem: DecisionProblem
     tv_bound: float
+    speaks_of_draws: ClassVar[bool] = False  # whether ``terms`` can be those of actions as they are drawn
 
     @property
     @abstractmethod
@@ -32,7 +33,7 @@ class Promise(ABC):
 
     @abstractmethod
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        """What the regret is made of, a step.
+        """What the regret is made of, per step.
 
         Parameters
         ----------
@@ -43,29 +44,17 @@ class Promise(ABC):
         """
 
     def behind_model(self, steps: int) -> float | None:
-        """What may be lost in all to the model itself; None: nothing is promised."""
+        """What may be lost in total to the model itself; None: nothing is promised."""
         return None
 
     def interval(self, start: int, end: int) -> float:
-        """The most total regret over the steps ``start .. end``, if no alarm sounded by then."""
+        """The most total regret over the steps ``start .. end``, if no alarm was raised by then."""
         raise ValueError(f"this certificate ({self.words.theorem}) speaks of whole episodes only, not of intervals")
 
-    def refuse_draws(self, fails: float) -> None:
-        """For promises of mixed actions alone."""
-        if fails:
-            raise ValueError(
-                f"this certificate ({self.words.theorem}) speaks of mixed actions only, not of those drawn"
-            )
-
     def certificate(self, steps: int | None) -> "Certificate":
-        """What it is after so many steps; None: they are not known, and ``at`` takes their number."""
-        given = Certificate(
-            regret_bound=self.problem.span,
-            tv_bound=self.tv_bound,
-            problem=self.problem,
-            promise=self,
-            **self.words._asdict(),
-        )
+        """The certificate for this many steps; None: they are not known, and ``at`` takes their number."""
+        words = self.words._asdict()
+        given = Certificate(self.problem.span, self.tv_bound, problem=self.problem, promise=self, **words)
         return given if steps is None else given.at(steps)
 
 
@@ -134,7 +123,7 @@ class Certificate:
         """
         confidence = inputs.probability(confidence, "confidence")
         fails = -math.log1p(-confidence)
-        if self.promise is None or self.episodes > 1 or self.fails:
+        if self.promise is None or not self.promise.speaks_of_draws or self.episodes > 1 or self.fails:
             raise ValueError(f"this certificate ({self.theorem}) speaks of mixed actions only, not of those drawn")
         if self.horizon is None:
             raise ValueError("realised is that of a number of steps: certificate.at(step).realised(confidence)")
@@ -261,7 +250,6 @@ class AsStated(Promise):
         return Words(self.given.theorem, self.given.statement, self.given.assumptions)
 
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        self.refuse_draws(fails)
         given = self.given.at(steps)
         return given.terms or {"as stated": given.regret_bound}
 

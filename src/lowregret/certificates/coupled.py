@@ -146,12 +146,6 @@ def charges(
     return replace(made, sums_MxK=sums_MxK)
 
 
-def total_kappa(problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None) -> np.ndarray:
-    """The charges of so many steps, ``[K]``."""
-    sums_K: np.ndarray = charges(problem, rates_K, steps, temperature)(np.array([steps]))[0]
-    return sums_K
-
-
 def summed_roots(n: Any) -> np.ndarray:
     """1/sqrt(1) + .. + 1/sqrt(n), to all digits: beyond some hundreds by Euler and Maclaurin, from zeta(1/2) up.
 
@@ -195,16 +189,6 @@ def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost
     root = math.sqrt(log_cost / (2 * steps))
     v = float(lambert_of_exp(math.log(problem.n_actions - 1) + problem.contrast / temperature * root - 1))
     return 4 * root * (1 + v) / (v * problem.contrast)
-
-
-def gap_threshold_union(problem: DecisionProblem, horizon: int, steps: Any, temperature: float, alpha: float) -> Any:
-    """RegretGap at TV <= T^-alpha, a union over steps: s eta W((A-1) exp((R/eta) sqrt((1+alpha) ln T / 2s) - 1)).
-
-    >>> from lowregret import matching
-    >>> round(float(gap_threshold_union(matching(), 1024, 1024, 1 / 32, alpha=1.0)) / 1024, 4)
-    0.0977
-    """
-    return free_rate_bound(problem, steps, temperature, (1 + alpha) * math.log(horizon))
 
 
 def gap_threshold_mixture(

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import inputs
 from ..arrays import Array, frozen
 from ..problems import DecisionProblem
 from .bounds import Bound
@@ -154,33 +153,6 @@ def before_alarm(
     each = [np.min((charges_NxK + costs_K) / rates_K, axis=1) for costs_K in np.atleast_2d(log_costs_K)]
     bound_N: np.ndarray = np.minimum(t * span, np.max(each, axis=0))
     return bound_N
-
-
-def within(problem: DecisionProblem, start: int, end: int, charges_K: np.ndarray, prior: Prior, delta: float) -> float:
-    """Statement (ii): the regret of steps start .. end to any comparator, where no alarm has sounded by ``end``.
-
-    ``charges_K`` are those of these steps.
-    """
-    steps = inputs.whole(end, "end", least=inputs.whole(start, "start")) - start + 1
-    with np.errstate(divide="ignore"):  # a start that nobody joins has an infinite cost
-        bound = float(np.min((charges_K + prior.log_costs_K(delta, start)) / prior.rates_K))
-    return min(problem.span * steps, bound)
-
-
-def switching_once(before_T: np.ndarray, after_T: np.ndarray, span: float) -> float:
-    """Statement (iv): max{ B(T), max_{1<=tau<=T} B(tau-1) + J + F(T-tau) }, in total.
-
-    Parameters
-    ----------
-    before_T
-        B(0) .. B(T).
-    after_T
-        F(0) .. F(T): what the fallback loses at most from the alarm on, by the number of steps that are left. A
-        fallback that starts afresh has its own regret here; for those with the whole history see the functions below.
-    """
-    if before_T.shape != after_T.shape:
-        raise ValueError(f"before_T and after_T must have one length, got {before_T.shape} and {after_T.shape}")
-    return float(max(before_T[-1], np.max(before_T[:-1] + span + after_T[-2::-1])))
 
 
 def falling_rates_after(

@@ -1,58 +1,25 @@
 """What is promised, one class a kind of promise: its numbers by the statements of this folder, and its words."""
 
-import math
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, final
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, final
 
 import numpy as np
 
+from .. import inputs
 from ..abilities import ability
-from ..problems import DecisionProblem
-from . import bounds, by_counts, late, switching
+from ..problems import DecisionProblem, two_states
+from . import bounds, by_counts, switching
 from .bounds import Bound, Terms, worst_alarm
-from .certificate import Promise, Words
+from .certificate import Certificate, Promise, Words
 from .coupled import late_factor
 from .every_start import Prior
 
+# What a fallback loses at most in the last n of so many steps, at a temperature; None: it is not known.
+After = Callable[[DecisionProblem, int, float | None], Bound | None]
 
-class FallbackBound(NamedTuple):
-    """What a promise asks of a fallback: a name, and what it loses at most in the last n of so many steps."""
+WIDEST = DecisionProblem([[1, -1], [-1, 1]])  # of all problems with two actions and two states
 
-    name: str
-    regret_after: Callable[[DecisionProblem, int, float | None], Bound | None]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WithFallback(Promise):
-    """A promise that counts what a fallback may lose; ``temperature=None`` is the schedule for an unknown horizon."""
-
-    temperature: float | None
-    fallback: Any
-
-    @property
-    def name(self) -> str:
-        found: str = getattr(self.fallback, "name", type(self.fallback).__name__)
-        return found
-
-    def after(self, steps: int) -> Bound | None:
-        """F: the most that the fallback loses in the last n of so many steps; None: it does not say."""
-        says = ability(self.fallback, "regret_after")
-        return None if says is None else says(self.problem, steps, self.temperature)
-
-    @property
-    def acted(self) -> str:
-        """Who acts."""
-        acts = getattr(self.fallback, "acts", not hasattr(self.fallback, "predict"))
-        then = f" until the alarm, and as {self.name} says from then on" if acts else ""
-        eta = f"temperature {self.temperature:.4g}" if self.temperature is not None else _SCHEDULE
-        response = "best response" if self.temperature == 0 else f"quantal response at {eta}"
-        return f"every step is acted on by the {response}{then}"
-
-
-_SCHEDULE = "the schedule problem.anytime_temperature"
 _SEEN = "the state is seen after every step, whatever was done, and does not depend on the action drawn"
 _IN_DISTRIBUTION = (
     "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, by the "
@@ -60,15 +27,25 @@ _IN_DISTRIBUTION = (
 )
 
 
-# The exact test
+def acted(temperature: float | None, fallback: str | None) -> str:
+    """Who acts: the response to the model, and from an alarm on the fallback of this name, if it acts itself."""
+    then = "" if fallback is None else f" until the alarm, and as {fallback} says from then on"
+    eta = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
+    response = "best response" if temperature == 0 else f"quantal response at {eta}"
+    return f"every step is acted on by the {response}{then}"
 
 
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ExactlyTested(WithFallback):
-    """Bets against the model until an alarm, a fallback from then on.
+class Switches(Promise):
+    """The exact test, and a fallback from its alarm on: statements (ii) and (iv), as in ``switching``.
 
     Parameters
     ----------
+    temperature
+        Of the response; None: the schedule for an unknown horizon.
+    fallback, regret_after
+        What it is called, and what it loses at most.
     delta
         The chance of a false alarm that a class of steps is tested at.
     against
@@ -79,145 +56,122 @@ class ExactlyTested(WithFallback):
         Whether ``problem`` is only the widest of those that may come: nothing is exact then.
     """
 
+    temperature: float | None
+    fallback: str
+    regret_after: After
     prior: Prior
     delta: float
     contexts: int = 1
+    lag: int = 1
     against: str = "every action"
     counts_model: bool = False
     payoffs_change: bool = False
+    speaks_of_draws: ClassVar[bool] = True
 
-    def said(self, told: str, late: str, assumptions: tuple[str, ...]) -> Words:
-        """The words of both kinds: what is told of one, and by how much outcomes are late."""
-        if self.after(self.prior.horizon or 1) is None:
-            told += f" What {self.name} may lose after an alarm is not known: it enters as the span."
+    @property
+    def words(self) -> Words:
+        if self.lag == 1:
+            late, assumptions = "", [_SEEN, _IN_DISTRIBUTION]
+            told = (
+                f"No action leads by more before the alarm, and {self.fallback} loses no more after it, whenever it "
+                "sounds."
+            )
+            if self.prior.share < 1:
+                told += (
+                    f" Bets on actions alone sound it with a chance of at most {self.prior.share * self.tv_bound:.3g} "
+                    "while the action advised is a best response to the law of what comes, however wrong the stated "
+                    "probabilities are."
+                )
+        else:
+            late = f", outcomes {self.lag} steps late"
+            told = (
+                f"Steps {self.lag} apart make a class with a test and a fallback ({self.fallback}) of its own; one "
+                f"alarm, at {late_factor(self.lag):.3g} times the evidence, switches all of them. Before it no action "
+                f"leads by more, at most {self.lag} steps wait for their outcomes when it sounds, and the fallbacks "
+                "lose no more after it."
+            )
+            assumptions = [
+                f"the outcome of step t is seen before the model speaks of step t + {self.lag}, whatever was done, and "
+                "does not depend on the action drawn",
+                f"{_IN_DISTRIBUTION}; a law is right if it is so given the outcomes that are {self.lag} or more steps "
+                "old",
+                "an outcome that never comes was given up before anyone could know it",
+            ]
+        if self.regret_after(self.problem, self.prior.horizon or 1, self.temperature) is None:
+            told += f" What {self.fallback} may lose after an alarm is not known: it enters as the span."
         if self.against != "every action":
             told = f"Regret is to {self.against}. {told}"
         unknown = ", unknown horizon" if self.prior.horizon is None else ""
-        return Words(f"the exact test on {self.against}{late}{unknown}", told, assumptions)
+        theorem = f"the exact test on {self.against}{late}{unknown}"
+        return Words(theorem, told, (acted(self.temperature, self.fallback), *assumptions))
 
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SwitchesOnce(ExactlyTested):
-    """Statement (iv) of ``every_start``, over contexts as in ``switching``."""
-
-    @property
-    def words(self) -> Words:
-        told = f"No action leads by more before the alarm, and {self.name} loses no more after it, whenever it sounds."
-        if self.prior.share < 1:
-            told += (
-                f" Bets on actions alone sound it with a chance of at most {self.prior.share * self.tv_bound:.3g} "
-                "while the action advised is a best response to the law of what comes, however wrong the stated "
-                "probabilities are."
-            )
-        return self.said(told, "", (self.acted, _SEEN, _IN_DISTRIBUTION))
+    def after(self, rounds: int) -> Bound:
+        """F, over all classes of up to ``rounds`` steps each."""
+        own = self.regret_after(self.problem, rounds, self.temperature)
+        return switching.after_alarm(own, self.problem.span, self.lag, rounds)
 
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        span, exactly = self.problem.span, exactly and not self.payoffs_change
+        span, rounds, draws = self.problem.span, -(-steps // self.lag), dict[str, float]()
+        end, exactly = self.lag * rounds, exactly and not self.payoffs_change
         test = self.problem, self.prior, self.delta, self.temperature
-        before = switching.before(*test, self.contexts, exactly, steps)
-        after, own = switching.with_draws(self.after(steps), self.temperature, span, steps, fails)
-        passed, lost = worst_alarm(before, after, steps - 1)
-        most = float(before(np.array([steps]))[0])
-        if passed + span + lost <= most:  # no alarm is worse than any
-            return {"before the alarm": most / steps, **own}
-        parts = {"before the alarm": passed, "crossing step": span, "fallback": lost}
-        return {**{name: part / steps for name, part in parts.items()}, **own}
+        before, after = switching.before(*test, self.contexts, self.lag, exactly, steps), self.after(rounds)
+        if fails and self.temperature == 0:
+            after = switching.with_draws(after, span, fails)
+        elif fails:
+            draws = {"draws": float(switching.luck(span, steps, fails)) / steps}
+        # As many wait as can: a step that waits counts the span, before or after it would count at most that.
+        around = min(self.lag, end)
+        passed, lost = worst_alarm(before, after, end - around)
+        most = float(before(np.array([end]))[0])
+        if passed + around * span + lost <= most:  # no alarm is worse than any
+            return {"before the alarm": most / steps, **draws}
+        crossing = "crossing step" if self.lag == 1 else "steps that wait at the alarm"
+        parts = {"before the alarm": passed, crossing: around * span, "fallback": lost}
+        return {**{name: part / steps for name, part in parts.items()}, **draws}
 
     def behind_model(self, steps: int) -> float | None:
         """After the earliest alarm."""
-        if not self.counts_model:
-            return None
-        after = self.after(steps) or partial(np.multiply, self.problem.span)
-        return float(after(np.array([steps - 1]))[0])
+        rounds = -(-steps // self.lag)
+        return float(self.after(rounds)(np.array([self.lag * rounds - 1]))[0]) if self.counts_model else None
 
     def interval(self, start: int, end: int) -> float:
-        if self.contexts > 1:
+        if self.contexts > 1 or (self.lag > 1 and None in (self.prior.horizon, self.temperature)):
             return super().interval(start, end)
-        return switching.interval(self.problem, self.prior, self.delta, self.temperature, start, end)
+        return switching.interval(self.problem, self.prior, self.delta, self.temperature, self.lag, start, end)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SwitchesLate(ExactlyTested):
-    """Statement (iv) of ``late``: outcomes come ``lag`` steps late, and each class has a fallback of its own."""
-
-    lag: int
-
-    @property
-    def words(self) -> Words:
-        told = (
-            f"Steps {self.lag} apart make a class with a test and a fallback ({self.name}) of its own; one alarm, at "
-            f"{late_factor(self.lag):.3g} times the evidence, switches all of them. Before it no action leads by more, "
-            f"at most {self.lag} steps wait for their outcomes when it sounds, and the fallbacks lose no more after it."
-        )
-        assumptions = (
-            self.acted,
-            f"the outcome of step t is seen before the model speaks of step t + {self.lag}, whatever was done, and "
-            "does not depend on the action drawn",
-            f"{_IN_DISTRIBUTION}; a law is right if it is so given the outcomes that are {self.lag} or more steps old",
-            "an outcome that never comes was given up before anyone could know it",
-        )
-        return self.said(told, f", outcomes {self.lag} steps late", assumptions)
-
-    def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        rounds, span, exactly = -(-steps // self.lag), self.problem.span, exactly and not self.payoffs_change
-        after = self.after(rounds) or partial(np.multiply, span)
-        test = self.problem, self.prior, self.delta, self.temperature
-        before = late.before(*test, self.contexts, self.lag, exactly, rounds)
-        luck = span * math.sqrt(fails / 2)
-        once, own = (luck, {}) if self.temperature == 0 else (0.0, {"draws": luck / math.sqrt(steps)})
-        parts = late.late_switching(before, after, span, self.lag, rounds, once)
-        names = "before the alarm", "steps that wait at the alarm", "fallback"
-        terms = {name: part / steps for name, part in zip(names, parts, strict=True) if part or name == names[0]}
-        return {**terms, **own} if fails else terms
-
-    def behind_model(self, steps: int) -> float | None:
-        """After the earliest alarm."""
-        if not self.counts_model:
-            return None
-        rounds, span = -(-steps // self.lag), self.problem.span
-        after = self.after(rounds) or partial(np.multiply, span)
-        each = late.concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
-        return float(late.dealt(each, self.lag, rounds, np.array([self.lag * rounds - 1]))[0])
-
-    def interval(self, start: int, end: int) -> float:
-        if self.contexts > 1 or self.prior.horizon is None or self.temperature is None:
-            return super().interval(start, end)
-        return late.interval(self.problem, self.prior, self.delta, self.temperature, self.lag, start, end)
-
-
-# Others
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FromTheStart(WithFallback):
+class FromTheStart(Promise):
     """A fallback that is played from the first step on: no alarm, and no promise to leave anything unchanged.
 
-    ``lag``: so many of them take turns. ``counts_model``: its bound is to the model's response too.
+    With a ``lag`` this many of them take turns. ``counts_model``: its bound is to the model's response too.
     """
 
+    temperature: float | None
+    fallback: str
+    regret_after: After
     tv_bound: float = 1.0
     lag: int = 1
     counts_model: bool = False
+    speaks_of_draws: ClassVar[bool] = True
 
     @property
     def words(self) -> Words:
-        told = f"{self.name} from the first step on loses no more. A model that is right is changed too."
-        return Words(f"{self.name}, without a test", told, (f"every step is acted on as {self.name} says", _SEEN))
+        told = f"{self.fallback} from the first step on loses no more. A model that is right is changed too."
+        assumptions = (f"every step is acted on as {self.fallback} says", _SEEN)
+        return Words(f"{self.fallback}, without a test", told, assumptions)
 
     def lost(self, steps: int) -> float:
-        """In all."""
-        bound = self.after(-(-steps // self.lag))
-        if bound is None:
-            return self.problem.span * steps
-        if self.lag > 1:
-            bound = late.in_classes(bound, self.problem.span, self.lag, steps)
-        return float(bound(np.array([steps]))[0])
+        """In total; where it is known, however the steps are spread over the classes: none has more than ``rounds``."""
+        rounds, span = -(-steps // self.lag), self.problem.span
+        own = self.regret_after(self.problem, rounds, self.temperature)
+        if own is None:
+            return span * steps
+        return float(switching.after_alarm(own, span, self.lag, rounds)(np.array([self.lag * rounds]))[0])
 
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        draws = {"draws": self.problem.span * math.sqrt(fails / (2 * steps))} if fails else {}
+        draws = {"draws": float(switching.luck(self.problem.span, steps, fails)) / steps} if fails else {}
         return {"fallback": self.lost(steps) / steps, **draws}
 
     def behind_model(self, steps: int) -> float | None:
@@ -236,104 +190,81 @@ class Unproved(Promise):
         return Words(self.called, "It carries no guarantee of regret, which is at most the span.")
 
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        self.refuse_draws(fails)
         return {"the span": self.problem.span}
 
 
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OnFallback(WithFallback):
-    """A rule's own bound on top of what its fallback loses from the first step on."""
+class OverFallback(Promise):
+    """The paper's own tests: what passes before an alarm, on top of what the fallback loses from the first step on.
 
+    Parameters
+    ----------
+    passes
+        What passes, per step: called with ``problem``, ``steps`` and ``temperature``.
+    """
+
+    temperature: float | None
+    fallback: Any
     horizon: int | None
+    theorem: str
+    passes: Callable[..., Terms]
 
-    @abstractmethod
-    def over_fallback(self, steps: int) -> Terms:
-        """What passes before the rule trips."""
+    @property
+    def words(self) -> Words:
+        name = getattr(self.fallback, "name", type(self.fallback).__name__)
+        told = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
+        if self.known(self.horizon or 1) is None:
+            told += f" The regret of {name} is not known: it enters as the span."
+        acts = getattr(self.fallback, "acts", not hasattr(self.fallback, "predict"))
+        return Words(self.theorem, told, (acted(self.temperature, name if acts else None), _SEEN, _IN_DISTRIBUTION))
 
     def known(self, steps: int) -> float | None:
         """The fallback's own bound, if it has one."""
         bound = ability(self.fallback, "regret_bound")
         return None if bound is None else bound(self.problem, steps, self.temperature)
 
-    @property
-    @abstractmethod
-    def theorem(self) -> str:
-        """By which it does."""
-
-    @property
-    def words(self) -> Words:
-        told = f"At most the regret of {self.name} from the first step on, plus what passes before the rule trips."
-        if self.known(self.horizon or 1) is None:
-            told += f" The regret of {self.name} is not known: it enters as the span."
-        return Words(self.theorem, told, (self.acted, _SEEN, _IN_DISTRIBUTION))
-
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        self.refuse_draws(fails)
         known = self.known(steps)
         lost = self.problem.span if known is None else known
         if exactly and self.temperature is not None:
             worst = by_counts.worst_case(self.fallback, self.problem, steps, self.temperature)
             lost = lost if worst is None else min(lost, worst)
-        return {"fallback": lost, **self.over_fallback(steps)}
+        passes = self.passes(problem=self.problem, steps=steps, temperature=self.temperature)
+        return {"fallback": lost, **passes}
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Theorem31(OnFallback):
-    """A threshold on the gap between the regrets of model and fallback."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GapOverHorizon(Theorem31):
-    """Theorem 3.1 with its constant 8, or with half of the problem's squared contrast in its place."""
-
-    alpha: float
-    own_contrast: bool = False
-
-    @property
-    def theorem(self) -> str:
-        return "Theorem 3.1" + (", with the problem's own contrast" if self.own_contrast else "")
-
-    def over_fallback(self, steps: int) -> Terms:
-        assert self.horizon is not None
-        assert self.temperature is not None
-        variance = self.problem.contrast**2 / 2 if self.own_contrast else 8.0
-        return bounds.theorem_3_1(self.problem, self.horizon, self.temperature, self.alpha, variance, steps)
+    def for_any_problem(self) -> "AnyProblemCertificate":
+        """What it is in its own problem, which should be ``WIDEST``, and in every other."""
+        given = self.certificate(self.horizon)
+        own = {f.name: getattr(given, f.name) for f in fields(given)}
+        first = "In any problem with two states; the number is for the one of two actions in which most is at stake. "
+        return AnyProblemCertificate(**own | {"statement": first + given.statement, "of": self})
 
 
 @final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GapByTable(Theorem31):
-    """Theorem 3.1 with a sharp threshold, given after 0 .. T steps."""
+@dataclass(frozen=True)
+class AnyProblemCertificate(Certificate):
+    """A guarantee for every problem with two states (Theorem C.4): ``for_problem`` says how much for yours.
 
-    threshold_T: np.ndarray
+    Its own ``regret_bound`` is for the problem with two actions in which most is at stake.
+    """
 
-    @property
-    def theorem(self) -> str:
-        return "Theorem 3.1, with a sharp threshold"
+    of: OverFallback = field(kw_only=True, repr=False, compare=False)
 
-    def over_fallback(self, steps: int) -> Terms:
-        """The threshold before the crossing step, and that step."""
-        return {
-            "threshold": float(self.threshold_T[steps - 1]) / steps,
-            "crossing step": self.problem.span / steps,
-        }
+    def for_problem(self, problem: DecisionProblem, temperature: float | None = None) -> Certificate:
+        """The guarantee for one who acts in ``problem`` by quantal responses; 1/sqrt(horizon) is the temperature."""
+        two_states(problem)
+        if self.episodes > 1:
+            raise ValueError(
+                f"for_problem speaks of one episode, and this certificate is for {self.episodes}: ask the certificate "
+                "of the guard's rule; the chances of a switch add up over episodes"
+            )
+        eta = self.of.temperature if temperature is None else inputs.positive(temperature, "temperature")
+        given = replace(self.of, problem=problem, temperature=eta).certificate(self.horizon)
+        return given.sharpen() if self.exactly else given
 
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GapAtEveryStep(Theorem31):
-    """Theorem 3.1 with a union over all steps; ``tv_bound`` is its delta."""
-
-    variance: float
-    horizon: None = None
-
-    @property
-    def theorem(self) -> str:
-        return "Theorem 3.1, unknown horizon"
-
-    def over_fallback(self, steps: int) -> Terms:
-        return bounds.regret_gap_anytime(self.problem, steps, self.temperature, self.tv_bound, self.variance)
+    def __str__(self) -> str:
+        return super().__str__() + "\n  for_problem(problem, temperature) gives the number for yours"
 
 
 # Promises of promises
@@ -356,13 +287,12 @@ class OverWindows(Promise):
             f"back {self.window + self.length - 1}"
         )
         return Words(
-            "Theorem 4.2, corrected" if isinstance(self.of, Theorem31) else f"Algorithm 2, {theorem}",
+            "Theorem 4.2, corrected" if theorem.startswith("Theorem 3.1") else f"Algorithm 2, {theorem}",
             f"The average of {self.length} copies, each on the window it lives: {statement}",
             (*assumptions, context),
         )
 
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        self.refuse_draws(fails)
         share, own = bounds.windows(steps, self.length), self.of.terms(min(steps, self.length), exactly=exactly)
         return {name: share * value for name, value in own.items()}
 
@@ -380,6 +310,10 @@ class AsItRan(Promise):
     missed: int
     beyond: int = 0
     horizon: int | None = None
+
+    @property
+    def speaks_of_draws(self) -> bool:  # type: ignore[override]
+        return self.of.speaks_of_draws
 
     @property
     def words(self) -> Words:

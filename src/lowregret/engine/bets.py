@@ -28,7 +28,7 @@ from .. import inputs
 from ..arrays import at_most, pick, running_product, running_sum, total
 from ..certificates import Certificate
 from ..certificates.every_start import Prior, joint_prior
-from ..certificates.promises import FallbackBound, FromTheStart, SwitchesLate, SwitchesOnce, Unproved
+from ..certificates.promises import FromTheStart, Switches, Unproved
 from .fallbacks import Recovery
 from .layout import Shapes, Views
 from .responses import TIE
@@ -133,7 +133,8 @@ class NoTest:
         promise = FromTheStart(
             problem=setting.payoff_range,
             temperature=setting.temperature,
-            fallback=FallbackBound(setting.play.name, setting.play.regret_after),
+            fallback=setting.play.name,
+            regret_after=setting.play.regret_after,
             lag=setting.lag,
             counts_model=setting.play.counts_model,
         )
@@ -196,19 +197,20 @@ class ExactTest:
             unproved = f"{type(setting.response).__name__}, of which no regret was proved"
         if unproved is not None:
             return Unproved(problem=problem, tv_bound=self.delta, called=unproved).certificate(steps)
-        made: dict[str, Any] = {
-            "problem": problem,
-            "tv_bound": self.delta,
-            "temperature": setting.temperature,
-            "fallback": FallbackBound(play.name, play.regret_after),
-            "prior": prior_of(setting),
-            "delta": setting.class_delta,
-            "contexts": setting.n_contexts,
-            "against": str(setting.against),
-            "counts_model": play.counts_model,
-            "payoffs_change": setting.problem.is_changing,
-        }
-        promise = SwitchesOnce(**made) if setting.lag == 1 else SwitchesLate(**made, lag=setting.lag)
+        promise = Switches(
+            problem=problem,
+            tv_bound=self.delta,
+            temperature=setting.temperature,
+            fallback=play.name,
+            regret_after=play.regret_after,
+            prior=prior_of(setting),
+            delta=setting.class_delta,
+            contexts=setting.n_contexts,
+            lag=setting.lag,
+            against=str(setting.against),
+            counts_model=play.counts_model,
+            payoffs_change=setting.problem.is_changing,
+        )
         return promise.certificate(steps)
 
 

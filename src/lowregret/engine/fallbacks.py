@@ -29,7 +29,7 @@ from typing import Any, Protocol, final, runtime_checkable
 from .. import inputs
 from ..arrays import some
 from ..certificates.bounds import Bound
-from ..certificates.switching import WayBack
+from ..certificates.switching import RecoveryBound
 from ..predictors import Predictor
 from .layout import Shapes, Views
 from .mixture import Mixture
@@ -180,6 +180,38 @@ def trusts(memory: Views, share_N: Any, in_force_N: Any) -> None:
     memory.trusted[:] = in_force_N & ((share_N > HOME) | ((memory.trusted > 0) & (share_N > GONE)))
 
 
+class Budget:
+    """What the mixture may lose to each of X experts, for each context, before safe play begins."""
+
+    def __init__(self, made: Recovery, setting: Any, experts: int) -> None:
+        self.xp, self.setting, self.experts = setting.xp, setting, experts
+        span, steps = setting.payoff_range.span, setting.rounds
+        self.limit = math.inf if span == 0 else made.budget * span
+        if steps is not None:
+            self.limit *= math.sqrt(steps / setting.n_contexts)
+
+    def shapes(self) -> Shapes:
+        C = self.setting.n_contexts
+        return {"account_CxX": (C, self.experts), "is_safe_C": (C,), "trusted": ()}
+
+    def update(self, memory: Views, step: Step, paid_NxX: Any, own_N: Any, seen_NxC: Any) -> tuple[Any, Any]:
+        """After the experts and what was played were paid: was safe play on ``[N]``, and is it now?"""
+        xp, late_N = self.xp, step.in_force_N
+        account_NxX = memory.account_CxX[step.here] + paid_NxX - own_N[:, None]
+        account_NxX = account_NxX * (account_NxX > 0) * late_N[:, None]
+        worst_N = xp.max(account_NxX, axis=-1)
+        limit = self.limit if self.setting.rounds is not None else self.limit * seen_NxC[step.here] ** 0.5
+        was_N = memory.is_safe_C[step.here] > 0
+        is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
+        memory.account_CxX[step.here] = account_NxX
+        memory.is_safe_C[step.here] = xp.astype(is_safe_N, account_NxX.dtype)
+        return was_N, is_safe_N
+
+    def share(self, memory: Views, seen_NxC: Any) -> Any:
+        """The model's share of the mixture, and none of safe play."""
+        return averaged(memory.weights_CxL[..., 0] * (memory.is_safe_C == 0), seen_NxC)
+
+
 class MixtureThenHedge:
     """``Recovery`` for states."""
 
@@ -188,17 +220,13 @@ class MixtureThenHedge:
     def __init__(self, made: Recovery, setting: Any) -> None:
         self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
         self.mixture = Mixture(setting, made.memories, made.share, made.trust)
+        self.budget = Budget(made, setting, self.hedge.experts)
         span, steps = setting.payoff_range.span, setting.rounds
-        self.limit = math.inf if span == 0 else made.budget * span
-        if steps is not None:
-            self.limit *= math.sqrt(steps / setting.n_contexts)
-        back = WayBack(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
+        back = RecoveryBound(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
         self.regret_after = partial(_with_mixture, back)
 
     def shapes(self) -> Shapes:
-        C = self.setting.n_contexts
-        own: Shapes = {"account_CxX": (C, self.hedge.experts), "is_safe_C": (C,), "trusted": ()}
-        return self.mixture.shapes() | self.hedge.shapes() | own
+        return self.mixture.shapes() | self.hedge.shapes() | self.budget.shapes()
 
     def start(self, memory: Views) -> None:
         self.mixture.start(memory)
@@ -218,22 +246,14 @@ class MixtureThenHedge:
         self.mixture.update(memory, step, outcome)
         if not some(step.in_force_N):
             return
-        xp, late_N = self.xp, step.in_force_N
         paid_NxX = self.hedge.paid(outcome)
         own_N = (step.policy_NxA * outcome.paid_NxA).sum(-1)
-        account_NxX = memory.account_CxX[step.here] + paid_NxX - own_N[:, None]
-        account_NxX = account_NxX * (account_NxX > 0) * late_N[:, None]
-        worst_N = xp.max(account_NxX, axis=-1)
-        limit = self.limit if self.setting.rounds is not None else self.limit * seen_NxC[step.here] ** 0.5
-        was_N = memory.is_safe_C[step.here] > 0
-        is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
+        was_N, is_safe_N = self.budget.update(memory, step, paid_NxX, own_N, seen_NxC)
         self.hedge.update(memory, step, paid_NxX, was_N & is_safe_N, ~(was_N & is_safe_N))
-        memory.account_CxX[step.here] = account_NxX
-        memory.is_safe_C[step.here] = xp.astype(is_safe_N, account_NxX.dtype)
-        trusts(memory, self.share(memory, seen_NxC), late_N)
+        trusts(memory, self.share(memory, seen_NxC), step.in_force_N)
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
-        return averaged(memory.weights_CxL[..., 0] * (memory.is_safe_C == 0), seen_NxC)
+        return self.budget.share(memory, seen_NxC)
 
 
 class HedgeAlone:
@@ -243,7 +263,7 @@ class HedgeAlone:
 
     def __init__(self, setting: Any) -> None:
         self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
-        back = WayBack(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
+        back = RecoveryBound(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
         self.regret_after = partial(_hedging, back)
 
     def shapes(self) -> Shapes:
@@ -294,7 +314,7 @@ class FollowReference:
         self.name, self.setting, self.at = name, setting, setting.references.index(name)
         # Nothing is lost to itself; what is lost to others is not known.
         alone = setting.n_comparators == 1
-        self.regret_after: After = partial(_hedging, WayBack(0.0, 1, None)) if alone else unknown
+        self.regret_after: After = partial(_hedging, RecoveryBound(0.0, 1, None)) if alone else unknown
 
     def shapes(self) -> Shapes:
         return {}
@@ -315,9 +335,9 @@ def unknown(problem: Any, steps: int, temperature: float | None) -> None:
     """What is lost, where nobody knows."""
 
 
-def _with_mixture(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+def _with_mixture(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
     return back.after(steps)
 
 
-def _hedging(back: WayBack, problem: Any, steps: int, temperature: float | None) -> Bound:
+def _hedging(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
     return back.safe

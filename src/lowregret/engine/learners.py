@@ -12,7 +12,7 @@ from ..certificates.bounds import Bound
 from ..policies.contract import Policy
 from ..predictors import PolyaUrn, Predictor, asked_sequence, said_by, same_states, vouched
 from ..problems import DecisionProblem, same_problem
-from .fallbacks import TIE, After, Play, Recovery, averaged, trusts, unknown
+from .fallbacks import After, Budget, Play, Recovery, trusts, unknown
 from .layout import Shapes, Views
 from .mixture import Mixture
 from .step import Outcome, Step
@@ -136,15 +136,11 @@ class MixtureThenLaw:
                 "safe by Hedge over all comparators"
             )
         self.mixture = Mixture(setting, made.memories, made.share, made.trust)
-        span = setting.payoff_range.span
-        self.limit = math.inf if span == 0 else made.budget * span
-        if setting.rounds is not None:
-            self.limit *= math.sqrt(setting.rounds)
+        self.budget = Budget(made, setting, setting.outcomes.n_actions)
         self.regret_after: After = LawBack(setting.rounds, setting.temperature, made.budget, made.safe).after
 
     def shapes(self) -> Shapes:
-        own: Shapes = {"account_A": (self.setting.outcomes.n_actions,), "is_safe": (), "trusted": ()}
-        return self.mixture.shapes() | self.safe.shapes() | own
+        return self.mixture.shapes() | self.safe.shapes() | self.budget.shapes()
 
     def start(self, memory: Views) -> None:
         self.mixture.start(memory)
@@ -152,8 +148,9 @@ class MixtureThenLaw:
 
     def prepare(self, memory: Views, step: Step) -> Step:
         believed_NxS, parts_NxLxS = self.mixture.forecasts(memory, step)
-        if some(memory.is_safe):
-            believed_NxS = self.xp.where(memory.is_safe[:, None] > 0, self.safe.says(memory), believed_NxS)
+        is_safe_N = memory.is_safe_C[:, 0] > 0
+        if some(is_safe_N):
+            believed_NxS = self.xp.where(is_safe_N[:, None], self.safe.says(memory), believed_NxS)
         _, played_NxA = self.setting.respond(believed_NxS, step.payoffs, step.clock_N)
         return step._replace(
             mixture_NxS=believed_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=played_NxA, policy_NxA=played_NxA
@@ -163,25 +160,18 @@ class MixtureThenLaw:
         self.mixture.update(memory, step, outcome)
         if not some(step.in_force_N):
             return
-        xp, late_N, was_N = self.xp, step.in_force_N, memory.is_safe > 0
         own_N = (step.mixed_NxA * outcome.paid_NxA).sum(-1)
-        account_NxA = memory.account_A + outcome.paid_NxA - own_N[:, None]
-        account_NxA = account_NxA * (account_NxA > 0) * late_N[:, None]
-        worst_N = xp.max(account_NxA, axis=-1)
-        limit = self.limit if self.setting.rounds is not None else self.limit * seen_NxC[:, 0] ** 0.5
-        is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
+        was_N, is_safe_N = self.budget.update(memory, step, outcome.paid_NxA, own_N, seen_NxC)
         if some(was_N | is_safe_N):  # safe play goes on, or begins afresh
             goes_on_N = was_N & is_safe_N
             after = self.safe.after(memory, outcome.state_N) if some(goes_on_N) else None
             self.safe.write(memory, self.safe.fresh(memory))
             if after is not None:
                 self.safe.write(memory, after, goes_on_N)
-        memory.account_A[...] = account_NxA
-        memory.is_safe[:] = xp.astype(is_safe_N, account_NxA.dtype)
-        trusts(memory, self.share(memory, seen_NxC), late_N)
+        trusts(memory, self.share(memory, seen_NxC), step.in_force_N)
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
-        return averaged(memory.weights_CxL[..., 0] * (memory.is_safe == 0)[:, None], seen_NxC)
+        return self.budget.share(memory, seen_NxC)
 
 
 class LawBack(NamedTuple):

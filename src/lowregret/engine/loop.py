@@ -140,7 +140,7 @@ class Loop:
             "warmth": float(setting.payoff_range.anytime_temperature(1)) * math.sqrt(setting.outcomes.n_states),
             "threshold": bets.threshold,
             "mixing": play.mixture.share,
-            "limit": play.limit,
+            "limit": play.budget.limit,
             "tie": responses.TIE,
             "budget_tie": fallbacks.TIE,
             "most": MOST,

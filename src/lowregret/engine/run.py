@@ -3,7 +3,7 @@
 A row is what a stream remembers: a head, and a block for each of ``lag`` classes of steps. A forecast that is stated
 ``lag`` steps ahead is right given outcomes that are ``lag`` old, so the product of all bets is no martingale; that of
 every ``lag``-th is. Step t is of class (t - 1) mod lag; each class has a test and a fallback of its own, and one alarm
-goes by the mean of their levels (``certificates/late.py`` has the proof). A lag of 1 is the ordinary case.
+goes by the mean of their levels (``certificates/switching.py`` has the proof). A lag of 1 is the ordinary case.
 """
 
 import math

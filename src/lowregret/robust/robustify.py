@@ -21,7 +21,7 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, beside, copied, detached, in_float64, some, to_numpy
 from ..certificates import Certificate
-from ..certificates.any_problem import MOST_AT_STAKE
+from ..certificates.promises import WIDEST
 from ..engine import OWN_TEST, Actions, ExactTest, QuantalResponse, Recovery, Setting, Test
 from ..policies import Policy, Respond
 from ..predictors import (
@@ -214,7 +214,7 @@ def algorithm_1(
             if problem is not None
             else f"problem must be a DecisionProblem for {type(test).__name__}; VRegret takes None"
         )
-    problem = MOST_AT_STAKE if problem is None else a_problem(problem)
+    problem = WIDEST if problem is None else a_problem(problem)
     if fallback is None:
         fallback = test.usual_fallback(problem)
     if isinstance(fallback, Recovery) and fallback.safe is None:

@@ -9,6 +9,7 @@ Both regrets are to the same best fixed action, which cancels: only what the two
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy as np
 from .. import certificates, inputs
 from ..arrays import astype, constant, namespace, running_sum
 from ..certificates import Certificate
+from ..certificates.bounds import Terms
 from ..certificates.coupled import gap_threshold_mixture
-from ..certificates.promises import GapAtEveryStep, GapByTable, GapOverHorizon
+from ..certificates.promises import OverFallback
 from ..engine import Actions
 from ..engine.bets import Alarmed, Played
 from ..engine.layout import Shapes, Views
 from ..engine.step import Outcome, Step
+from ..problems import DecisionProblem
 from .quantal_test import QuantalTest, QuantalWatch, earned
 
 
@@ -87,14 +90,32 @@ class RegretGap(QuantalTest):
     def certify(self, setting: Any, steps: int | None) -> Certificate | None:
         if setting.against != Actions():
             return None  # proved for fixed actions alone
-        problem, eta, fallback, tv_bound = setting.problem, setting.temperature, setting.fallback, self.delta
-        made: dict[str, Any] = {"problem": problem, "temperature": eta, "fallback": fallback, "tv_bound": tv_bound}
+        theorem, variance = "Theorem 3.1", self.variance(setting.problem)
         if self.horizon is None:
-            return GapAtEveryStep(**made, variance=self.variance(problem)).certificate(steps)
-        made["horizon"] = self.horizon
-        if self.sharp:
-            return GapByTable(**made, threshold_T=setting.watch.table_T).certificate(steps)
-        return GapOverHorizon(**made, alpha=self.alpha, own_contrast=self.span_aware).certificate(steps)
+            theorem += ", unknown horizon"
+            passes = partial(certificates.bounds.regret_gap_anytime, delta=self.delta, variance=variance)
+        elif self.sharp:
+            theorem += ", with a sharp threshold"
+            passes = partial(_by_table, setting.watch.table_T)
+        else:
+            theorem += ", with the problem's own contrast" * self.span_aware
+            theorem_3_1 = certificates.bounds.theorem_3_1
+            passes = partial(theorem_3_1, horizon=self.horizon, alpha=self.alpha, variance=variance)
+        promise = OverFallback(
+            problem=setting.problem,
+            tv_bound=self.delta,
+            temperature=setting.temperature,
+            fallback=setting.fallback,
+            horizon=self.horizon,
+            theorem=theorem,
+            passes=passes,
+        )
+        return promise.certificate(steps)
+
+
+def _by_table(threshold_T: np.ndarray, problem: DecisionProblem, steps: int, temperature: float) -> Terms:
+    """What passes before an alarm: the sharp threshold, given after 0 .. T steps, and the crossing step."""
+    return {"threshold": float(threshold_T[steps - 1]) / steps, "crossing step": problem.span / steps}
 
 
 class GapWatch(QuantalWatch):

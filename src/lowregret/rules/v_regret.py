@@ -12,6 +12,7 @@ The V-regret after t steps has a closed form, with n1 the number of ones,
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from .. import certificates, inputs
 from ..arrays import frozen, some
 from ..certificates import Certificate
-from ..certificates.any_problem import MOST_AT_STAKE, TheoremC4, VByBets, VByThreshold
+from ..certificates.promises import WIDEST, OverFallback
 from ..engine import Actions
 from ..engine.bets import Alarmed
 from ..engine.layout import Shapes, Views
@@ -86,19 +87,21 @@ class VRegret(QuantalTest):
         """What is promised in any problem with two states: ``certificate.for_problem(problem, temperature)``."""
         if setting.against != Actions():
             return None  # proved for fixed actions alone
-        made: dict[str, Any] = {
-            "problem": setting.problem,
-            "temperature": setting.temperature,
-            "fallback": setting.fallback,
-            "tv_bound": self.delta,
-            "horizon": self.horizon,
-            "spacing": self.spacing,
-        }
-        promise: TheoremC4 = VByThreshold(**made, n_tips=len(self.tips))
+        theorem, v_regret = "Algorithm 3", self.threshold
         if self.test == "exact":
             log_cost = math.log(2 * len(self.tips) * len(self.rates_K) / self.delta)  # at which one bet alone is enough
-            promise = VByBets(**made, rates_K=self.rates_K, log_cost=log_cost)
-        return promise.for_any_problem() if setting.problem == MOST_AT_STAKE else promise.certificate(steps)
+            theorem = "Algorithm 3, the exact test"
+            v_regret = partial(certificates.v_exact, rates_K=self.rates_K, log_cost=log_cost)
+        promise = OverFallback(
+            problem=setting.problem,
+            tv_bound=self.delta,
+            temperature=setting.temperature,
+            fallback=setting.fallback,
+            horizon=self.horizon,
+            theorem=theorem,
+            passes=partial(certificates.bounds.theorem_c_4, v_regret=v_regret, spacing=self.spacing),
+        )
+        return promise.for_any_problem() if setting.problem == WIDEST else promise.certificate(steps)
 
 
 class VWatch(QuantalWatch):

@@ -13,10 +13,9 @@ from .decoder import SIZES, Decoder, Size
 from .held_out import measured
 from .predictor import Transformer
 from .recording import Recording
-from .run_folder import Progress
 from .settings import DECAYING, NANODO, Optimiser, TrainingSettings
 from .tasks import Distil, Imitate, Masked, Task
-from .training import train
+from .training import Progress, train
 
 __all__ = [
     "DECAYING",

@@ -1,4 +1,4 @@
-"""Where training sequences come from: a source, and worlds that are not it. All are drawn on the device."""
+"""Where training sequences come from: a source, and other worlds. All are drawn on the device."""
 
 import math
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ..arrays import to_numpy
 from ..predictors import PolyaUrn, Predictor, Scheduled, sample
-from .decoder import Decoder, Extending
-from .predictor import Transformer
+from .decoder import Decoder
+from .predictor import Extending, Transformer
 from .recording import Recording, Windows
 
 Source = Predictor | Recording
@@ -28,26 +28,21 @@ def reseeded(random: torch.Generator, *numbers: int) -> torch.Generator:
     return random.manual_seed(int(state) >> 1)
 
 
-def of_step(device: torch.device | str, seed: int, step: int) -> torch.Generator:
-    """What the batch of a training step is drawn with."""
-    return generator(device, seed, step, 0)
-
-
-def draw(laws_xTxS: Tensor, n: int, random: torch.Generator) -> Tensor:
-    """Independent tokens ``[n, T]`` with laws ``[T, S]`` or ``[n, T, S]``."""
-    uniforms_NxT = torch.rand((n, laws_xTxS.shape[-2]), generator=random, device=random.device)
-    if laws_xTxS.shape[-1] == 2:  # many times quicker on a GPU than a sum over one
-        return (uniforms_NxT >= laws_xTxS[..., 0]).long()
-    return (uniforms_NxT[..., None] >= laws_xTxS[..., :-1].cumsum(-1)).sum(-1)
+def draw(probs_xTxS: Tensor, n: int, random: torch.Generator) -> Tensor:
+    """Independent tokens ``[n, T]`` with probabilities ``[T, S]`` or ``[n, T, S]``."""
+    uniforms_NxT = torch.rand((n, probs_xTxS.shape[-2]), generator=random, device=random.device)
+    if probs_xTxS.shape[-1] == 2:  # many times quicker on a GPU than a sum over one
+        return (uniforms_NxT >= probs_xTxS[..., 0]).long()
+    return (uniforms_NxT[..., None] >= probs_xTxS[..., :-1].cumsum(-1)).sum(-1)
 
 
 def dirichlet(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
-    """Laws drawn uniformly from the simplex; the last axis of ``shape`` is the states'."""
+    """Distributions drawn uniformly from the simplex; the last axis of ``shape`` is the states'."""
     weights = torch.empty(shape, device=random.device).exponential_(generator=random)
     return weights / weights.sum(-1, keepdim=True)
 
 
-def at_home(source: Source, n: int, horizon: int, random: torch.Generator) -> Windows:
+def windows(source: Source, n: int, horizon: int, random: torch.Generator) -> Windows:
     """``n`` sequences of the source, and which of their steps are its own: all, but after the end of a recorded one."""
     if isinstance(source, Recording):
         return source.windows(n, horizon, random)
@@ -64,25 +59,30 @@ def sequences(source: Source, n: int, horizon: int, random: torch.Generator) -> 
     if isinstance(source, Recording):
         return source.windows(n, horizon, random).tokens_NxT
     if isinstance(source, Scheduled):
-        return draw(_schedule(source, horizon, random.device), n, random)
+        return draw(_scheduled(source, horizon, random.device), n, random)
     if isinstance(source, PolyaUrn) and source.prior == 1:
         return urns(n, horizon, source.n_states, random)
     if isinstance(source, Transformer):
-        return roll(source.decoder, n, horizon, lambda law_NxS, t: draw(law_NxS[:, None], n, random)[:, 0])
+        return roll(source.decoder, n, horizon, lambda probs_NxS, t: draw(probs_NxS[:, None], n, random)[:, 0])
     seed = int(torch.randint(1 << 62, (1,), generator=random, device=random.device))
     return torch.as_tensor(to_numpy(sample(source, horizon, n, seed)), device=random.device)
 
 
+def drawn_at_once(source: Source) -> bool:
+    """Whether its sequences are drawn by the same operations on the device every time."""
+    return isinstance(source, Scheduled) or (isinstance(source, PolyaUrn) and source.prior == 1)
+
+
 @lru_cache(maxsize=16)
-def _schedule(source: Scheduled, horizon: int, device: torch.device) -> Tensor:
-    """The laws of a schedule, sent to the device once."""
-    laws_TxS = source.predict_sequence(np.zeros(horizon, dtype=np.int64))
-    return torch.tensor(laws_TxS, dtype=torch.float32, device=device)
+def _scheduled(source: Scheduled, horizon: int, device: torch.device) -> Tensor:
+    """The probabilities of a schedule, sent to the device once."""
+    probs_TxS = source.predict_sequence(np.zeros(horizon, dtype=np.int64))
+    return torch.tensor(probs_TxS, dtype=torch.float32, device=device)
 
 
 @torch.no_grad()
 def roll(decoder: Decoder, n: int, horizon: int, choose: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """``n`` sequences that a decoder sees grow, with the cache: ``choose(law[n, S], t)`` says what comes next."""
+    """``n`` sequences that a decoder sees grow, with the cache: ``choose(probs[n, S], t)`` is what comes next."""
     cache, tokens, extend = decoder.empty_cache(n), [], Extending(decoder)
     last_N = torch.full((n,), decoder.n_states, device=cache.device)
     for t in range(horizon):
@@ -96,12 +96,12 @@ def roll(decoder: Decoder, n: int, horizon: int, choose: Callable[[Tensor, int],
 
 
 def urns(n: int, horizon: int, n_states: int, random: torch.Generator) -> Tensor:
-    """One law for the whole sequence."""
+    """One distribution for the whole sequence."""
     return draw(dirichlet((n, 1, n_states), random).expand(-1, horizon, -1), n, random)
 
 
 def drifts(n: int, horizon: int, n_states: int, random: torch.Generator) -> Tensor:
-    """Between two laws and back, as the paper's: |sin| of random period (T/40 to 2 T) and phase."""
+    """Between two distributions and back, as the paper's: |sin| of random period (T/40 to 2 T) and phase."""
     device = random.device
     ends_Nx2xS = dirichlet((n, 2, n_states), random)
     states_N = torch.randint(n_states, (n,), generator=random, device=device)
@@ -113,25 +113,24 @@ def drifts(n: int, horizon: int, n_states: int, random: torch.Generator) -> Tens
     period_N = torch.exp(low + (high - low) * torch.rand((n, 1), generator=random, device=device))
     phase_N = math.pi * torch.rand((n, 1), generator=random, device=device)
     share_NxT = torch.sin(phase_N + torch.arange(1, horizon + 1, device=device) * math.pi / period_N).abs()
-    laws = ends_Nx2xS[:, :1] + share_NxT[..., None] * (ends_Nx2xS[:, 1:] - ends_Nx2xS[:, :1])
-    return draw(laws, n, random)
+    probs_NxTxS = ends_Nx2xS[:, :1] + share_NxT[..., None] * (ends_Nx2xS[:, 1:] - ends_Nx2xS[:, :1])
+    return draw(probs_NxTxS, n, random)
 
 
 def changes(n: int, horizon: int, n_states: int, random: torch.Generator, most: int = 6) -> Tensor:
-    """Up to ``most`` laws, one after the other."""
-    laws_NxKxS = dirichlet((n, most, n_states), random)
+    """Up to ``most`` distributions, one after the other."""
+    probs_NxKxS = dirichlet((n, most, n_states), random)
     at_NxK = torch.rand((n, most - 1), generator=random, device=random.device) * 1.5 * horizon  # a third never comes
     part_NxT = (torch.arange(horizon, device=random.device)[:, None] >= at_NxK[:, None]).sum(-1)
-    return draw(laws_NxKxS.gather(1, part_NxT[..., None].expand(-1, -1, n_states)), n, random)
+    return draw(probs_NxKxS.gather(1, part_NxT[..., None].expand(-1, -1, n_states)), n, random)
 
 
 def turned(tokens_NxT: Tensor, n_states: int, random: torch.Generator) -> Tensor:
     """The source with its states renamed: each sequence by a permutation of its own."""
     ranks_NxS = torch.rand((len(tokens_NxT), n_states), generator=random, device=random.device)
     names_NxS = ranks_NxS.argsort(-1)
-    names_NxS = torch.where(
-        (names_NxS == torch.arange(n_states, device=random.device)).all(-1, True), names_NxS.flip(-1), names_NxS
-    )
+    unchanged_N = (names_NxS == torch.arange(n_states, device=random.device)).all(-1, True)
+    names_NxS = torch.where(unchanged_N, names_NxS.flip(-1), names_NxS)
     return names_NxS.gather(1, tokens_NxT)
 
 
@@ -158,14 +157,13 @@ def away_from(home_NxT: Tensor, more: Callable[[], Tensor], n_states: int, rando
     cut_N = torch.randint(horizon, (n,), generator=random, device=device)
     kind_N = torch.randint(5, (n, 1), generator=random, device=device)
     away_NxT = urns(n, horizon, S, random)
-    for k, tokens_NxT in enumerate(
-        (
-            drifts(n, horizon, S, random),
-            changes(n, horizon, S, random),
-            turned(home_NxT, S, random),
-            stuck(more(), cut_N, random),
-        )
-    ):
+    others = (
+        drifts(n, horizon, S, random),
+        changes(n, horizon, S, random),
+        turned(home_NxT, S, random),
+        stuck(more(), cut_N, random),
+    )
+    for k, tokens_NxT in enumerate(others):
         away_NxT = torch.where(kind_N == k, tokens_NxT, away_NxT)
     breaks_N = torch.rand((n, 1), generator=random, device=device) < 0.5
     follows_NxT = breaks_N & (torch.arange(horizon, device=device) < cut_N[:, None])
@@ -201,7 +199,7 @@ def greedy_play(
 def greedy_choice(
     home_NxT: Tensor, utility_AxS: np.ndarray, temperature: float, random: torch.Generator
 ) -> Callable[[Tensor, int], Tensor]:
-    """What that adversary does: from the law ``[N, S]`` of a student at step t, the token ``[N]`` that comes."""
+    """What that adversary does: from the forecast ``[N, S]`` of a student at step t, the token ``[N]`` that comes."""
     (n, horizon), S, device = home_NxT.shape, utility_AxS.shape[1], random.device
     utility = torch.tensor(utility_AxS, dtype=torch.float32, device=device)
     follow_N = torch.randint(horizon, (n,), generator=random, device=device)
@@ -212,8 +210,8 @@ def greedy_choice(
     random_TxN = torch.randint(S, (horizon, n), generator=random, device=device)
     lowest_S = 1e-7 * torch.arange(S, device=device)  # of equals the first
 
-    def choose(law_NxS: Tensor, t: int) -> Tensor:
-        policy_NxA = torch.softmax(law_NxS @ utility.T / temperature, -1)
+    def choose(probs_NxS: Tensor, t: int) -> Tensor:
+        policy_NxA = torch.softmax(probs_NxS @ utility.T / temperature, -1)
         least_N = (policy_NxA @ utility + lowest_S).argmin(-1)
         least_N = torch.where(noisy_TxN[t], random_TxN[t], least_N)
         return torch.where(t < follow_N, home_NxT[:, t], least_N)

@@ -2,7 +2,7 @@
 
 Learned positions, pre-LayerNorm without bias, GELU, no biases anywhere, input and output embeddings tied. The input is
 BOS and then the tokens, so entry t of the output has seen ``tokens[:t]`` and is about token t. BOS has a row of the
-embedding and no logit: the output is a law over the states alone, and no state is ever taken for padding.
+embedding and no logit: the output is a distribution over the states alone, and no state is ever taken for padding.
 """
 
 import math
@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import files, inputs
-from ..arrays import total, triton_installed
-from .backends import Replay, recording_stream
+from ..arrays import total
 
 
 class Size(NamedTuple):
@@ -32,10 +31,8 @@ class Size(NamedTuple):
     inner: int
 
 
-_FEW = 31  # states
-_VERY_FEW = 3  # states
-_FIRST_STEPS = 32  # of a stream: recording one costs more than it saves
 SIZES = {"quick": Size(256, 64, 2, 2, 256), "paper": Size(1024, 256, 4, 3, 1024)}
+FEW, VERY_FEW = 31, 3  # states
 
 
 def size_of(size: Any) -> Size:
@@ -44,9 +41,7 @@ def size_of(size: Any) -> Size:
     >>> size_of("quick").context
     256
     """
-    if isinstance(size, str):
-        if size not in SIZES:
-            raise ValueError(f"size must be one of {', '.join(SIZES)} or a Size, got {size!r}")
+    if isinstance(size, str) and size in SIZES:
         return SIZES[size]
     if not isinstance(size, (tuple, list)) or len(size) != len(Size._fields):
         raise ValueError(f"size must be one of {', '.join(SIZES)} or a Size, got {size!r}")
@@ -54,27 +49,6 @@ def size_of(size: Any) -> Size:
     if checked.width % checked.heads:
         raise ValueError(f"size.width must be a multiple of size.heads, got {checked.width} and {checked.heads}")
     return checked
-
-
-def weight_shapes(n_states: int, size: Size) -> dict[str, tuple[int, ...]]:
-    """The weights of a decoder by name, with their shapes, before there are any.
-
-    >>> weight_shapes(2, SIZES["quick"])["blocks.1.inner.weight"]
-    (256, 64)
-    """
-    D, F_ = size.width, size.inner
-    block = {
-        "attention_norm": (D,),
-        "query_key_value": (3 * D, D),
-        "attention_out": (D, D),
-        "inner_norm": (D,),
-        "inner": (F_, D),
-        "inner_out": (D, F_),
-    }
-    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (n_states + 1, D), "position.weight": (size.context, D)}
-    for i in range(size.layers):
-        shapes |= {f"blocks.{i}.{name}.weight": shape for name, shape in block.items()}
-    return {**shapes, "out_norm.weight": (D,)}
 
 
 def n_weights(n_states: int, size: Size) -> int:
@@ -85,13 +59,6 @@ def n_weights(n_states: int, size: Size) -> int:
     """
     block = 2 * size.width + 4 * size.width**2 + 2 * size.width * size.inner
     return (n_states + 1 + size.context + 1) * size.width + size.layers * block
-
-
-def seed_of(seed: Any) -> int:
-    """A seed that torch takes."""
-    if inputs.whole(seed, "seed", least=0) >= 1 << 64:
-        raise ValueError(f"seed must be a whole number below 2**64, got {seed!r}")
-    return int(seed)
 
 
 class DecoderBlock(nn.Module):
@@ -149,13 +116,12 @@ class Decoder(nn.Module):
     def __init__(self, n_states: int, size: Any = "paper", seed: int = 0) -> None:
         super().__init__()
         self.n_states, self.size = inputs.whole(n_states, "n_states"), size_of(size)
-        weights = n_weights(self.n_states, self.size)
-        files.in_memory(4 * weights, f"a decoder of {self.size} and {n_states} states, {weights:.3g} weights,")
+        files.in_memory(4 * n_weights(self.n_states, self.size), f"a decoder of {self.size} and {n_states} states")
         self.embedding = nn.Embedding(self.n_states + 1, self.size.width)  # the last row is BOS
         self.position = nn.Embedding(self.size.context, self.size.width)
         self.blocks = nn.ModuleList(DecoderBlock(self.size) for _ in range(self.size.layers))
         self.out_norm = nn.LayerNorm(self.size.width, eps=1e-6, bias=False)
-        self._initialise(torch.Generator().manual_seed(seed_of(seed)))
+        self._initialise(torch.Generator().manual_seed(inputs.whole(seed, "seed", least=0)))
 
     @property
     def precision(self) -> torch.dtype:
@@ -188,12 +154,12 @@ class Decoder(nn.Module):
     @property
     def _multiplies(self) -> bool:
         """On a GPU few rows are a product: scattered gradients would all wait for the same rows."""
-        return self.n_states <= _FEW and self.embedding.weight.is_cuda
+        return self.n_states <= FEW and self.embedding.weight.is_cuda
 
     @property
     def _adds(self) -> bool:
         """A compiler makes sums of a product with very few rows, and joins them to what comes before and after."""
-        return self.n_states <= _VERY_FEW and self._multiplies and torch.compiler.is_compiling()
+        return self.n_states <= VERY_FEW and self._multiplies and torch.compiler.is_compiling()
 
     def logits(self, x_BxTxD: Tensor) -> Tensor:
         """In ``precision`` whatever was computed in, and over the states only."""
@@ -218,7 +184,7 @@ class Decoder(nn.Module):
         attend
             What writes to a layer's cache and looks at the places that are taken; plain torch by default.
         """
-        compute, attend = self.precision, attend or partial(_attend, filled=filled)
+        compute, attend = self.precision, attend or partial(attend_to_cache, filled=filled)
         x_Bx1xD = (self.embedding(inputs_B).to(compute) + self.position(filled_B))[:, None]
         for cache_Bx2xHxCxE, block in zip(cache.unbind(1), self.blocks, strict=True):
             assert isinstance(block, DecoderBlock)
@@ -247,7 +213,7 @@ class Decoder(nn.Module):
                 part.uniform_(-bound, bound, generator=generator)
 
 
-def _attend(
+def attend_to_cache(
     query_BxHxE: Tensor, key: Tensor, value: Tensor, cache_Bx2xHxCxE: Tensor, filled_B: Tensor, filled: int | None
 ) -> Tensor:
     """What each query finds in the places that are filled and in its own key, which goes into the next place."""
@@ -259,37 +225,6 @@ def _attend(
         cache_Bx2xHxCxE[..., filled, :] = fresh_Bx2xHxE
         seen = seen[..., : filled + 1, :]
     return F.scaled_dot_product_attention(query_BxHxE[..., None, :], seen[:, 0], seen[:, 1], attn_mask=mask)[..., 0, :]
-
-
-class Extending:
-    """``Decoder.extend`` for streams that grow together, step by step: on a GPU recorded once, and replayed.
-
-    It holds no cache, so that one may hold it.
-    """
-
-    def __init__(self, decoder: Decoder) -> None:
-        self.decoder, self.place = decoder, (0, 0)  # of the cache and of the weights
-        self.replay: Replay | None = None
-
-    def __call__(self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int) -> Tensor:
-        if not cache.is_cuda or not triton_installed or filled < _FIRST_STEPS or not len(inputs_B):
-            return self.decoder.extend(inputs_B, cache, filled_B, filled)
-        place = cache.data_ptr(), self.decoder.embedding.weight.data_ptr()
-        if place != self.place:  # a cache that is cut or copied after every step is not worth recording
-            self.replay, self.place = None, place
-            return self.decoder.extend(inputs_B, cache, filled_B, filled)
-        if self.replay is None:
-            from .triton_attention import attend
-
-            self.inputs_B, self.filled_B = inputs_B.clone(), filled_B.clone()
-            step = partial(self.decoder.extend, self.inputs_B, cache, self.filled_B, None, attend)
-            stream = torch.cuda.Stream()
-            with recording_stream(stream):
-                step()  # writes what the replay will write again
-            self.replay = Replay(step, stream)
-        self.inputs_B.copy_(inputs_B)
-        self.filled_B.copy_(filled_B)
-        return self.replay().clone()
 
 
 def _gelu(x: Tensor) -> Tensor:

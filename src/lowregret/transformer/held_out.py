@@ -13,13 +13,13 @@ from . import data
 from .predictor import Transformer
 from .recording import Recording
 from .settings import TrainingSettings
-from .tasks import Distil, Scaled, loss_of
+from .tasks import Distil, loss_of
 
 _SEQUENCES = 64
 
 
 class Compared(NamedTuple):
-    """Losses on the same fresh sequences, which are divergences from what Algorithm 1 says and plays."""
+    """Losses on the same fresh sequences: divergences from what Algorithm 1 predicts and plays."""
 
     student: float
     base: float
@@ -43,12 +43,12 @@ def compared(task: Distil, student: Transformer, settings: TrainingSettings) -> 
     fresh = replace(task, source=source)  # without what was played against the student
     base = base if base.device == device else Transformer(copy.deepcopy(base.decoder).to(device))
     random = data.generator(device, settings.seed, settings.steps, 2)
-    batch = fresh.batch(_SEQUENCES, slice(None), settings.size.context, random, base.laws_on_device)
-    types, stakes = (torch.float32, torch.float32), Scaled.of(task.stakes, device)
+    batch = fresh.batch(_SEQUENCES, slice(None), settings.size.context, random, base.probs_on_device)
+    types, responses = (torch.float32, torch.float32), task.responses(device)
 
     @torch.no_grad()
     def loss(model: Transformer) -> float:
-        total, count = loss_of(model.decoder, batch, types, stakes)
+        total, count = loss_of(model.decoder, batch, types, responses)
         return float(total / count)
 
     return Compared(loss(student), loss(base))
@@ -99,11 +99,11 @@ def log_losses(recording: Recording, model: Predictor, horizon: int, frequencies
         raise ValueError(f"recording must have the model's {model.n_states} states, got {recording.n_states}")
     tokens_NxT, own_NxT = (part.numpy() for part in recording.in_order(horizon))
 
-    def loss(laws: np.ndarray) -> float:
-        laws_NxTxS = np.broadcast_to(laws, (*tokens_NxT.shape, model.n_states))
-        chances_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0].astype(np.float64)
-        return float(-np.log(chances_NxT)[own_NxT > 0].mean())
+    def loss(probs: np.ndarray) -> float:
+        probs_NxTxS = np.broadcast_to(probs, (*tokens_NxT.shape, model.n_states))
+        own_probs_NxT = np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0].astype(np.float64)
+        return float(-np.log(own_probs_NxT)[own_NxT > 0].mean())
 
     urn = PolyaUrn(model.n_states).predict_sequence(tokens_NxT)
-    said = to_numpy(model.predict_sequence(tokens_NxT))
-    return Measured(loss(said), loss(urn), loss(frequencies_S), recording.learnt.steps)
+    learnt = to_numpy(model.predict_sequence(tokens_NxT))
+    return Measured(loss(learnt), loss(urn), loss(frequencies_S), recording.learnt.steps)

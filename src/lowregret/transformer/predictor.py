@@ -1,6 +1,7 @@
 """A trained decoder as a predictor like any other: one forward pass for a sequence, a key-value cache for a stream."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,20 +10,54 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import inputs
-from ..arrays import Array
+from ..arrays import Array, triton_installed
 from ..predictors import Predictor
-from .backends import as_kind, as_tensor
-from .decoder import Decoder, Extending
+from .backends import Replay, as_kind, as_tensor, recording_stream
+from .decoder import Decoder
 
 _TOKENS_AT_ONCE = {"cpu": 1 << 14, "cuda": 1 << 18}  # in one forward pass
-_GROWING: Any = WeakIdKeyDictionary()  # by cache, while it lives
+_FIRST_STEPS = 32  # of a stream: recording one costs more than it saves
+
+
+class Extending:
+    """``Decoder.extend`` for streams that grow together, step by step: on a GPU recorded once, and replayed.
+
+    It holds no cache, so that one may hold it.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder, self.place = decoder, (0, 0)  # of the cache and of the weights
+        self.replay: Replay | None = None
+
+    def __call__(self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int) -> Tensor:
+        if not cache.is_cuda or not triton_installed or filled < _FIRST_STEPS or not len(inputs_B):
+            return self.decoder.extend(inputs_B, cache, filled_B, filled)
+        place = cache.data_ptr(), self.decoder.embedding.weight.data_ptr()
+        if place != self.place:  # a cache that is cut or copied after every step is not worth recording
+            self.replay, self.place = None, place
+            return self.decoder.extend(inputs_B, cache, filled_B, filled)
+        if self.replay is None:
+            from .triton_attention import attend
+
+            self.inputs_B, self.filled_B = inputs_B.clone(), filled_B.clone()
+            step = partial(self.decoder.extend, self.inputs_B, cache, self.filled_B, None, attend)
+            stream = torch.cuda.Stream()
+            with recording_stream(stream):
+                step()  # writes what the replay will write again
+            self.replay = Replay(step, stream)
+        self.inputs_B.copy_(inputs_B)
+        self.filled_B.copy_(filled_B)
+        return self.replay().clone()
+
+
+_EXTENDING: Any = WeakIdKeyDictionary()  # by cache, while it lives
 
 
 class TransformerMemory(NamedTuple):
-    """The cache has room for the whole context; ``law`` is what the decoder says now."""
+    """The cache has room for the whole context."""
 
     cache: Tensor  # [..., layers, 2, H, C, E], of which the first seen + 1 places count (BOS is the first)
-    law: Array  # [..., S]
+    probs: Array  # [..., S], what the decoder predicts now
     seen: Tensor  # [...], tokens so far
 
 
@@ -30,9 +65,9 @@ class TransformerMemory(NamedTuple):
 class Transformer(Predictor):
     """A decoder as a predictor, in its own precision on whatever device its weights are.
 
-    Tokens as NumPy arrays give laws as NumPy arrays, torch tensors give torch tensors where they are. Without tokens to
-    go by (``start`` without ``like``) it answers in torch tensors on its own device. Sequences are as long as the
-    context at most; after that many tokens the law is uniform, and one more token is refused.
+    Tokens as NumPy arrays give probabilities as NumPy arrays, torch tensors give torch tensors where they are. Without
+    tokens to go by (``start`` without ``like``) it answers in torch tensors on its own device. Sequences are as long as
+    the context at most; after that many tokens the forecast is uniform, and one more token is refused.
 
     >>> from lowregret.transformer import Decoder
     >>> model = Transformer(Decoder(2, size="quick", seed=0))
@@ -61,15 +96,14 @@ class Transformer(Predictor):
         shape = inputs.batch_shape_of(batch_shape)
         n = int(np.prod(shape, dtype=np.int64))
         cache, seen_B = self.decoder.empty_cache(n), torch.zeros(n, dtype=torch.int64, device=self.device)
-        law_BxS = self._extended(cache, seen_B - 1, torch.full_like(seen_B, self.n_states), -1)
-        law = law_BxS.reshape(*shape, self.n_states)
+        probs = self._extended(cache, seen_B, torch.full_like(seen_B, self.n_states), 0).reshape(*shape, self.n_states)
         cache = cache.reshape(*shape, *cache.shape[1:])
         seen = seen_B.reshape(shape)
         cache.filled, seen.each = 1, 0  # type: ignore[attr-defined]  # see advance
-        return TransformerMemory(cache, law if like is None else as_kind(law, like), seen)
+        return TransformerMemory(cache, probs if like is None else as_kind(probs, like), seen)
 
     def predict(self, memory: TransformerMemory) -> Array:
-        return memory.law
+        return memory.probs
 
     def update(self, memory: TransformerMemory, token: Array) -> TransformerMemory:
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
@@ -92,56 +126,48 @@ class Transformer(Predictor):
         if getattr(cache, "filled", None) != most + 1:
             cache = cache.clone()
         flat = cache.view(-1, *cache.shape[len(shape) :])
-        if most + 1 < self.context:
-            if least == most:
-                law_BxS = _law(self._growing(cache)(token_B, flat, seen_B + 1, most + 1))
-            else:
-                law_BxS = self._extended(flat, seen_B, token_B, None)
+        if most + 1 < self.context and least == most:
+            if cache not in _EXTENDING or _EXTENDING[cache].decoder is not self.decoder:
+                _EXTENDING[cache] = Extending(self.decoder)
+            probs_BxS = _probs(_EXTENDING[cache](token_B, flat, seen_B + 1, most + 1))
+        elif most + 1 < self.context:
+            probs_BxS = self._extended(flat, seen_B + 1, token_B, None)
         else:  # of those whose context is full nothing is asked any more
-            law_BxS = cache.new_full((len(seen_B), self.n_states), 1 / self.n_states)
+            probs_BxS = cache.new_full((len(seen_B), self.n_states), 1 / self.n_states)
             going = seen_B + 1 < self.context
             part = flat[going]
-            law_BxS[going] = self._extended(part, seen_B[going], token_B[going], None)
+            probs_BxS[going] = self._extended(part, seen_B[going] + 1, token_B[going], None)
             flat[going] = part
         seen = memory.seen + 1
         cache.filled = most + 2  # type: ignore[attr-defined]
         seen.each = most + 1 if least == most else None  # type: ignore[attr-defined]
-        return TransformerMemory(cache, as_kind(law_BxS.reshape(*shape, self.n_states), memory.law), seen)
+        return TransformerMemory(cache, as_kind(probs_BxS.reshape(*shape, self.n_states), memory.probs), seen)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)
         if tokens.shape[-1] > self.context:
             raise ValueError(f"tokens must be at most {self.context} long (the context), got {tokens.shape[-1]}")
-        there = as_tensor(tokens, self.device)
-        flat_NxT = there.reshape(-1, tokens.shape[-1])
+        flat_NxT = as_tensor(tokens, self.device).reshape(-1, tokens.shape[-1])
         rows = max(1, _TOKENS_AT_ONCE.get(self.device.type, 1 << 14) // tokens.shape[-1])
-        laws = [self.laws_on_device(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
+        probs = [self.probs_on_device(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, *flat_NxT.shape[1:], self.n_states), dtype=self.decoder.precision, device=self.device)
-        return as_kind(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
+        return as_kind(torch.cat([empty, *probs]).reshape(*tokens.shape, self.n_states), tokens)
 
     @torch.no_grad()
-    def laws_on_device(
+    def probs_on_device(
         self, tokens_NxT: Tensor, compute: torch.dtype | None = None, stream: torch.dtype | None = None
     ) -> Tensor:
         """``predict_sequence`` for tensors beside the weights, unchecked, in one pass: ``[N, T, S]``."""
-        return _law(self.decoder(tokens_NxT, compute, stream))
+        return _probs(self.decoder(tokens_NxT, compute, stream))
 
-    def _growing(self, cache: Tensor) -> Extending:
-        """What makes this cache grow in place."""
-        found = _GROWING.get(cache)
-        if found is None or found.decoder is not self.decoder:
-            found = _GROWING[cache] = Extending(self.decoder)
-        return found
-
-    def _extended(self, cache: Tensor, seen_B: Tensor, inputs_B: Tensor, seen: int | None) -> Tensor:
-        filled = None if seen is None else seen + 1
-        return _law(self.decoder.extend(inputs_B, cache, seen_B + 1, filled))
+    def _extended(self, cache: Tensor, filled_B: Tensor, inputs_B: Tensor, filled: int | None) -> Tensor:
+        return _probs(self.decoder.extend(inputs_B, cache, filled_B, filled))
 
 
 def _range(seen_B: Tensor) -> tuple[int, int]:
     return (int(seen_B.min()), int(seen_B.max())) if seen_B.numel() else (0, 0)
 
 
-def _law(logits: Tensor) -> Tensor:
+def _probs(logits: Tensor) -> Tensor:
     """Probabilities in the type of the logits that sum to one as well as it can."""
     return torch.softmax(logits.double(), dim=-1).to(logits.dtype)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from .run_folder import Progress
+from .training import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0
 _COMPILER = ("torch._inductor", "torch._dynamo")

@@ -297,21 +297,3 @@ class Recording:
             tokens, starts, lengths = (torch.tensor(part, device=device) for part in (self.tokens, *self.learnt))
             self._there[device] = (tokens, starts, lengths)
         return self._there[device]
-
-
-class Learnt(NamedTuple):
-    """That a checkpoint learnt from a recording, and the names of its states if they had any."""
-
-    states: tuple[str, ...] | None
-
-
-def learnt_from(about: Any) -> Learnt | None:
-    """Of what recording a checkpoint is, by what is written about it; None: of none."""
-    task = about.get("task") if isinstance(about, dict) else None
-    for settings in task.values() if isinstance(task, dict) else ():
-        source = settings.get("source") if isinstance(settings, dict) else None
-        recorded = source.get("Recording") if isinstance(source, dict) else None
-        if isinstance(recorded, dict):
-            names = recorded.get("states")
-            return Learnt(tuple(map(str, names)) if isinstance(names, list) else None)
-    return None

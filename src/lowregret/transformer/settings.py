@@ -1,4 +1,4 @@
-"""What decides, with the task, which weights a training run ends with."""
+"""What decides, with the task, which weights a training run ends with: size, steps, batch, seed and optimiser."""
 
 import math
 from collections.abc import Iterable
@@ -9,9 +9,7 @@ import torch
 from torch import nn
 
 from .. import inputs
-from .decoder import seed_of, size_of
-
-# How fast to learn, and how: the two settings of Section 5.2's reproduction as values.
+from .decoder import size_of
 
 
 @dataclass(frozen=True)
@@ -82,12 +80,12 @@ DECAYING = Optimiser(1e-3, 2e-5, 49, True, (0.9, 0.95), 1e-8, 1e-4, 1.0)
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """What decides, with the task, which weights come out.
+    """One training run.
 
     Parameters
     ----------
     batch
-        Sequences in a step, of all processes together.
+        Sequences per step, of all processes together.
     compute, stream
         The types of matrix products and of the stream between blocks; None: bfloat16 on a GPU, float32 on a CPU, and
         the stream as ``compute``.
@@ -105,13 +103,13 @@ class TrainingSettings:
         object.__setattr__(self, "size", size_of(self.size))
         inputs.whole(self.steps, "steps")
         inputs.whole(self.batch, "batch")
-        seed_of(self.seed)
-        if not isinstance(self.optimiser, Optimiser):
-            raise ValueError(f"optimiser must be an Optimiser such as DECAYING, got {self.optimiser!r}")
+        inputs.whole(self.seed, "seed", least=0)
+        inputs.of_kind(self.optimiser, Optimiser, "optimiser", "DECAYING or NANODO")
         for name in ("compute", "stream"):
             if getattr(self, name) not in (None, "float32", "bfloat16"):
                 raise ValueError(f"{name} must be 'float32', 'bfloat16' or None, got {getattr(self, name)!r}")
 
     def types(self, device: torch.device) -> tuple[torch.dtype, torch.dtype]:
+        """Of matrix products, and of the stream between blocks."""
         compute = self.compute or ("bfloat16" if device.type == "cuda" else "float32")
         return getattr(torch, compute), getattr(torch, self.stream or compute)

@@ -1,13 +1,14 @@
 """What a decoder is trained to do (Section 5.2): imitate a source, or be its own robust version.
 
 A task makes batches on the device. ``Imitate`` is BERNOULLI and POLYAURN. ``Masked`` is the paper's ROBUST: urn
-sequences, kept where the test raises an alarm, with the loss masked up to that point. ``Distil`` learns the laws of
-Algorithm 1 themselves, at every step, with any test.
+sequences, kept where the test raises an alarm, with the loss masked up to that point. ``Distil`` learns the
+probabilities of Algorithm 1 themselves, at every step, with any test.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, final
 
 import torch
 import torch.nn.functional as F
@@ -17,35 +18,78 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import in_float64
 from ..engine import Recovery
-from ..predictors import PolyaUrn, Predictor, Scheduled, same_states
-from ..problems import DecisionProblem
+from ..predictors import PolyaUrn, Predictor, same_states
 from ..robust import Robust
 from . import data
 from .data import Source
 from .decoder import Decoder
 from .predictor import Transformer
 from .recording import Recording
+from .settings import TrainingSettings
 
-# What a decoder is to say where Algorithm 1 is its teacher, and what fits together for that.
-
-
-Laws = Callable[[Tensor], Tensor]  # of the next token, [N, T] -> [N, T, S], unchecked
+Forecast = Callable[[Tensor], Tensor]  # of the next token, [N, T] -> [N, T, S], unchecked
 
 
-def after_alarm(robust: Robust, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
-    """Which steps come after the alarm, ``[N, T]``: one raised by token s changes the prediction of step s + 1."""
-    with robust.streams.engine_for(laws_NxTxS) as engine:
-        times_N = engine.alarm_times(in_float64(laws_NxTxS.detach()), tokens_NxT)
+class Batch(NamedTuple):
+    tokens_BxT: Tensor
+    targets_BxTxS: Tensor | None = None  # probabilities to learn; None: the tokens themselves
+    weights_BxT: Tensor | None = None  # which steps count; None: all
+
+
+class Responses(NamedTuple):
+    """Quantal responses that are to be learnt beside the probabilities."""
+
+    utility_SxA: Tensor  # over the temperature
+    weight: float
+
+    @classmethod
+    def of(cls, robust: Robust, weight: float, device: torch.device) -> "Responses":
+        assert robust.problem is not None
+        assert robust.temperature is not None
+        scaled = robust.problem.utility.T / robust.temperature
+        return cls(torch.tensor(scaled, dtype=torch.float32, device=device), weight)
+
+    def divergence(self, probs_BxTxS: Tensor, targets_BxTxS: Tensor) -> Tensor:
+        """How far the responses to the probabilities are from those to the targets, weighted, ``[B, T]``."""
+        wanted_BxTxA = torch.softmax(targets_BxTxS @ self.utility_SxA, dim=-1)
+        played_BxTxA = torch.log_softmax(probs_BxTxS @ self.utility_SxA, dim=-1)
+        return self.weight * F.kl_div(played_BxTxA, wanted_BxTxA, reduction="none").sum(-1)
+
+
+def loss_of(decoder: Any, batch: Batch, types: tuple[torch.dtype, torch.dtype], responses: Responses | None) -> Tensor:
+    """The loss summed over the steps that count, and how many they are, ``[2]``.
+
+    For tokens it is -ln of their probability. For targets it is the divergence of the decoder's probabilities from
+    them, plus that of its response from theirs: near a tip the response turns a small error into a large one.
+    """
+    log_probs_BxTxS = F.log_softmax(decoder(batch.tokens_BxT, *types), dim=-1)
+    if batch.targets_BxTxS is None:
+        loss_BxT = -log_probs_BxTxS.gather(-1, batch.tokens_BxT[..., None])[..., 0]
+    else:
+        loss_BxT = F.kl_div(log_probs_BxTxS, batch.targets_BxTxS, reduction="none").sum(-1)
+        if responses is not None:
+            loss_BxT = loss_BxT + responses.divergence(log_probs_BxTxS.exp(), batch.targets_BxTxS)
+    if batch.weights_BxT is None:
+        return torch.stack([loss_BxT.sum(), torch.ones_like(loss_BxT).sum()])
+    return torch.stack([(loss_BxT * batch.weights_BxT).sum(), batch.weights_BxT.sum()])
+
+
+# What Algorithm 1 teaches.
+
+
+def after_alarm(robust: Robust, probs_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
+    """Which steps come after the alarm, ``[N, T]``, without a device having to wait.
+
+    An alarm raised by token s changes the prediction of step s + 1.
+    """
+    with robust.streams.engine_for(probs_NxTxS) as engine:
+        times_N = engine.alarm_times(in_float64(probs_NxTxS.detach()), tokens_NxT)
     return torch.arange(tokens_NxT.shape[-1], device=tokens_NxT.device) >= times_N[:, None]
 
 
-def robust_laws(robust: Robust, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
-    """Algorithm 1's laws from the base model's, unchecked; unless that recovers, no device has to wait for it."""
-    if recovers(robust):
-        return robust.replaced(laws_NxTxS, tokens_NxT)[0].float()
-    fallback: Any = robust.setting.fallback
-    late_NxT = after_alarm(robust, laws_NxTxS, tokens_NxT)
-    return torch.where(late_NxT[..., None], laws_of(fallback)(tokens_NxT), laws_NxTxS).float()
+def robust_probs(robust: Robust, probs_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
+    """What Algorithm 1 predicts where its base predicts these, unchecked."""
+    return robust.replaced(probs_NxTxS, tokens_NxT)[0].float()
 
 
 def recovers(robust: Robust) -> bool:
@@ -53,11 +97,20 @@ def recovers(robust: Robust) -> bool:
     return isinstance(robust.setting.fallback, Recovery)
 
 
-def laws_of(predictor: Predictor) -> Laws:
-    """What a predictor says before each token, for tensors on any device, unchecked where it has such a way."""
+def forecast_of(predictor: Predictor) -> Forecast:
+    """What a predictor predicts before each token, for tensors on any device, unchecked where it has such a way."""
     if isinstance(predictor, Transformer):
-        return predictor.laws_on_device
+        return predictor.probs_on_device
     return ability(predictor, "laws", predictor.predict_sequence)
+
+
+# What fits together.
+
+
+def a_source(thing: Any) -> None:
+    """Refuse what is neither a predictor nor a recording."""
+    if not isinstance(thing, Recording) and not hasattr(thing, "predict_sequence"):
+        raise ValueError(f"source must be a Predictor, got {thing!r}")
 
 
 def fits(source: Source, robust: Robust) -> None:
@@ -80,75 +133,46 @@ def refuse_play(distil: Any) -> None:
         inputs.whole(getattr(distil, name), name)
 
 
-def a_source(thing: Any) -> None:
-    """Refuse what is neither a predictor nor a recording."""
-    if not isinstance(thing, Recording) and not hasattr(thing, "predict_sequence"):
-        raise ValueError(f"source must be a Predictor, got {thing!r}")
+class Task(ABC):
+    """What is learnt; a task of your own inherits from this."""
 
-
-class Batch(NamedTuple):
-    tokens_BxT: Tensor
-    targets_BxTxS: Tensor | None = None  # laws to learn; None: the tokens themselves
-    weights_BxT: Tensor | None = None  # which steps count; None: all
-
-
-class ResponseLoss(NamedTuple):
-    problem: DecisionProblem
-    temperature: float
-    weight: float  # beside the loss of the laws
-
-    @classmethod
-    def of(cls, robust: Robust, weight: float) -> "ResponseLoss":
-        assert robust.problem is not None
-        assert robust.temperature is not None
-        return cls(robust.problem, robust.temperature, weight)
-
-
-@runtime_checkable
-class Task(Protocol):
-    """What training asks of a task."""
+    source: Source
 
     @property
-    def n_states(self) -> int: ...
+    def n_states(self) -> int:
+        return self.source.n_states
 
-    @property
-    def stakes(self) -> "ResponseLoss | None":
-        """The responses that are to be learnt beside the laws; None: laws only."""
-        ...
+    @abstractmethod
+    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base: Forecast | None) -> Batch:
+        """A batch of ``n``, or of each of its parts these ``rows``: drawn alike however many processes share it.
 
-    def before(self, step: int, decoder: Decoder, seed: int) -> None:
+        ``base`` is the base model's forecast as training computes it; None: as the base model itself does.
+        """
+
+    def before(self, step: int, decoder: Decoder, settings: TrainingSettings) -> None:  # noqa: B027 - optional
         """Called before every step, with the decoder as it is then."""
-        ...
 
-    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
-        """A batch of ``n``, or of each of its parts these ``rows``: drawn alike however many processes share it."""
-        ...
+    def responses(self, device: torch.device) -> Responses | None:
+        """The responses that are to be learnt beside the probabilities; None: none."""
+        return None
 
-    def state(self) -> dict[str, Tensor]:
-        """What must be saved to go on later."""
-        ...
-
-    def restore(self, state: dict[str, Tensor]) -> None: ...
-
-
-class _Stateless:
-    """A task that remembers nothing and plays nothing."""
-
-    stakes: ResponseLoss | None = None
-
-    def before(self, step: int, decoder: Decoder, seed: int) -> None:
-        pass
+    @property
+    def replayable(self) -> bool:
+        """Whether each of its batches is made by the same operations on a device, so that a step can be replayed."""
+        return False
 
     def state(self) -> dict[str, Tensor]:
+        """What must be saved to continue later."""
         return {}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        pass
+    def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027 - optional
+        """The reverse of ``state``; with nothing in it, as new."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Imitate(_Stateless):
-    """Predict the next token of a source, or of a recording; with ``soft``, learn the laws it draws them from.
+class Imitate(Task):
+    """Predict the next token of a source, or of a recording; with ``soft``, learn the source's probabilities.
 
     >>> from lowregret import PolyaUrn
     >>> random = data.generator("cpu", 0)
@@ -162,7 +186,7 @@ class Imitate(_Stateless):
     def __post_init__(self) -> None:
         a_source(self.source)
         if self.soft and isinstance(self.source, Recording):
-            raise ValueError("soft must be False: a recording has tokens, and not the laws behind them")
+            raise ValueError("soft must be False: a recording has tokens, and not the probabilities behind them")
 
     @classmethod
     def from_tokens(
@@ -198,19 +222,20 @@ class Imitate(_Stateless):
         return cls(Recording.of(tokens, n_states=n_states, states=states, held_out=held_out))
 
     @property
-    def n_states(self) -> int:
-        return self.source.n_states
+    def replayable(self) -> bool:
+        return data.drawn_at_once(self.source)
 
-    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
+    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base: Forecast | None) -> Batch:
         if isinstance(self.source, Recording):
             tokens_BxT, own_BxT = (part[rows] for part in self.source.windows(n, horizon, random))
             return Batch(tokens_BxT, None, own_BxT)
         tokens_BxT = data.sequences(self.source, n, horizon, random)[rows]
-        return Batch(tokens_BxT, laws_of(self.source)(tokens_BxT).float() if self.soft else None)
+        return Batch(tokens_BxT, forecast_of(self.source)(tokens_BxT).float() if self.soft else None)
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Masked(_Stateless):
+class Masked(Task):
     """The paper's ROBUST: half the batch from the source, half urn sequences that count from the alarm on.
 
     An urn sequence without an alarm counts nowhere. The base model runs on the urn half only.
@@ -228,50 +253,39 @@ class Masked(_Stateless):
             )
 
     @property
-    def n_states(self) -> int:
-        return self.source.n_states
+    def replayable(self) -> bool:
+        urn = isinstance(self.robust.setting.fallback, PolyaUrn)
+        return urn and data.drawn_at_once(self.source) and isinstance(self.robust.base, Transformer)
 
-    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
+    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base: Forecast | None) -> Batch:
         half = n // 2
-        home_BxT, own_BxT = (part[rows] for part in data.at_home(self.source, n - half, horizon, random))
+        home_BxT, own_BxT = (part[rows] for part in data.windows(self.source, n - half, horizon, random))
         away_BxT = data.sequences(PolyaUrn(self.n_states), half, horizon, random)[rows]
         weights_BxT = torch.cat([own_BxT, torch.ones((len(away_BxT), horizon), device=random.device)])
         if len(away_BxT):
-            laws_BxTxS = (base_laws or laws_of(self.robust.base))(away_BxT)
-            weights_BxT[len(home_BxT) :] = after_alarm(self.robust, laws_BxTxS, away_BxT)
+            probs_BxTxS = (base or forecast_of(self.robust.base))(away_BxT)
+            weights_BxT[len(home_BxT) :] = after_alarm(self.robust, probs_BxTxS, away_BxT)
         return Batch(torch.cat([home_BxT, away_BxT]), None, weights_BxT)
 
 
-class Drawn(NamedTuple):
-    """A batch whose teacher has not spoken yet."""
-
-    tokens_BxT: Tensor
-    weights_BxT: Tensor | None
-
-
-class Lesson(NamedTuple):
-    """The batches of steps one after the other, each as its step alone would draw it."""
-
-    made_for: tuple[Any, ...]  # the first of the steps, and all else that decides what is drawn
-    batches: list[Batch]
-
-
+@final
 @dataclass(eq=False)
-class Distil:
-    """Learn Algorithm 1: the base model's law until the alarm, the fallback's from then on, at every step.
+class Distil(Task):
+    """Learn Algorithm 1: the base model's forecast until the alarm, the fallback's from then on, at every step.
 
     Half the batch comes from the source, which may be a ``Recording``, or the base model itself where there is nothing
     else that is like what it learnt from; the rest are other worlds and, every ``play_every`` steps anew, what the
     greedy adversary plays against the student itself. Where the fallback is ``Recovery``, half of the other worlds end
     at home again.
 
-    ``Recovery`` goes from token to token, which takes as long for one sequence as for thousands: training has it speak
-    for the batches of ``play_every`` steps at once.
+    The teacher goes from token to token where the fallback is ``Recovery``, which takes as long for one sequence as for
+    thousands: it is asked once for the batches of ``play_every`` steps.
 
     Parameters
     ----------
     response_weight
-        How much the responses count beside the laws: they are where a small error in a law is a large one in regret.
+        How much the responses count beside the probabilities: they are where a small error of a forecast is a large one
+        in regret.
     play_share
         How much of a batch comes from the pool of played sequences; 0: none are played.
     pool
@@ -286,54 +300,48 @@ class Distil:
     play_count: int = 256
     pool: int = 2048
     played_NxT: Tensor | None = field(default=None, init=False, repr=False)
+    _now: tuple[int, TrainingSettings] | None = field(default=None, init=False, repr=False)  # the step that comes
+    _lesson: tuple[tuple[Any, ...], list[Batch]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         fits(self.source, self.robust)
         refuse_play(self)
-        self._now: tuple[int, int] | None = None  # the step and the seed of the run that it serves
-        self._lesson: Lesson | None = None
 
-    @property
-    def n_states(self) -> int:
-        return self.source.n_states
+    def responses(self, device: torch.device) -> Responses | None:
+        return Responses.of(self.robust, self.response_weight, device) if self.response_weight else None
 
-    @property
-    def stakes(self) -> ResponseLoss | None:
-        return ResponseLoss.of(self.robust, self.response_weight) if self.response_weight else None
-
-    def before(self, step: int, decoder: Decoder, seed: int) -> None:
-        self._now = step, seed
+    def before(self, step: int, decoder: Decoder, settings: TrainingSettings) -> None:
+        self._now = step, settings
         if not self.play_share or step % self.play_every:
             return
-        random = data.generator(decoder.embedding.weight.device, seed, step, 1)
-        problem, temperature, _ = ResponseLoss.of(self.robust, 0.0)
-        fresh_NxT = data.greedy_play(decoder, self.source, problem.utility, temperature, self.play_count, random).to(
-            torch.uint8 if self.n_states <= 256 else torch.int64
-        )
+        assert self.robust.problem is not None
+        assert self.robust.temperature is not None
+        random = data.generator(decoder.embedding.weight.device, settings.seed, step, 1)
+        utility, temperature = self.robust.problem.utility, self.robust.temperature
+        fresh_NxT = data.greedy_play(decoder, self.source, utility, temperature, self.play_count, random)
         kept = [] if self.played_NxT is None else [self.played_NxT]
-        played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
-        if self.played_NxT is not None and self.played_NxT.shape == played_NxT.shape:
-            self.played_NxT.copy_(played_NxT)  # where a step that was recorded reads it
-        else:
-            self.played_NxT = played_NxT
+        small = fresh_NxT.to(torch.uint8 if self.n_states <= 256 else torch.int64)
+        self.played_NxT = torch.cat([*kept, small])[-self.pool :]
 
-    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
-        if not recovers(self.robust) or self._now is None:
-            return self._taught([self._drawn(n, rows, horizon, random)], base_laws)[0]
-        step, seed = self._now
+    def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base: Forecast | None) -> Batch:
+        if self._now is None:
+            return self._taught([self._drawn(n, rows, horizon, random)], base)[0]
+        step, settings = self._now
         first = step - step % self.play_every
-        made_for = (first, seed, n, rows, horizon, random.device)
-        if self._lesson is None or self._lesson.made_for != made_for:
+        made_for = (first, settings, n, rows, horizon, random.device)
+        if self._lesson is None or self._lesson[0] != made_for:
             self._lesson = None  # its memory is free for the next
-            steps = range(first, first + self.play_every)
-            drawn = [self._drawn(n, rows, horizon, data.of_step(random.device, seed, at)) for at in steps]
-            self._lesson = Lesson(made_for, self._taught(drawn, base_laws))
-        return self._lesson.batches[step - first]
+            steps = range(first, min(first + self.play_every, settings.steps))
+            randoms = (data.generator(random.device, settings.seed, at, 0) for at in steps)
+            drawn = [self._drawn(n, rows, horizon, random) for random in randoms]
+            self._lesson = made_for, self._taught(drawn, base)
+        return self._lesson[1][step - first]
 
-    def _drawn(self, n: int, rows: slice, horizon: int, random: torch.Generator) -> Drawn:
+    def _drawn(self, n: int, rows: slice, horizon: int, random: torch.Generator) -> Batch:
+        """A batch without targets yet."""
         half = n - n // 2
         from_pool = min(n - half, round(n * self.play_share)) if self.played_NxT is not None else 0
-        home = data.at_home(self.source, half, horizon, random)
+        home = data.windows(self.source, half, horizon, random)
         parts = [home.tokens_NxT]
         if others := n - half - from_pool:
             parts.append(data.other_worlds(self.source, others, horizon, random))
@@ -342,8 +350,6 @@ class Distil:
                 parts[-1] = data.back_home(parts[-1], again_NxT, random)
         if from_pool:
             assert self.played_NxT is not None
-            if self.played_NxT.shape[1] != horizon:
-                raise ValueError(f"played must be sequences of {horizon} tokens, got {self.played_NxT.shape[1]}")
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=random.device)
             parts.append(self.played_NxT[which].long())
         tokens_BxT = torch.cat([part[rows] for part in parts])
@@ -351,78 +357,17 @@ class Distil:
         if isinstance(self.source, Recording):  # after the end of a recorded sequence nothing is known
             weights_BxT = torch.ones(tokens_BxT.shape, device=random.device)
             weights_BxT[: len(home.own_NxT[rows])] = home.own_NxT[rows]
-        return Drawn(tokens_BxT, weights_BxT)
+        return Batch(tokens_BxT, None, weights_BxT)
 
-    def _taught(self, drawn: list[Drawn], base_laws: Laws | None) -> list[Batch]:
-        """What the teacher says in these batches; the base model is asked batch by batch."""
-        tokens_NxT, asked = torch.cat([part.tokens_BxT for part in drawn]), base_laws or laws_of(self.robust.base)
-        laws_NxTxS = torch.cat([asked(part.tokens_BxT) for part in drawn])
-        taught = robust_laws(self.robust, laws_NxTxS, tokens_NxT).split(len(drawn[0].tokens_BxT))
-        return [Batch(part.tokens_BxT, laws, part.weights_BxT) for part, laws in zip(drawn, taught, strict=True)]
+    def _taught(self, drawn: list[Batch], base: Forecast | None) -> list[Batch]:
+        """With targets; the base model is asked batch by batch, Algorithm 1 once."""
+        ask, tokens_NxT = base or forecast_of(self.robust.base), torch.cat([batch.tokens_BxT for batch in drawn])
+        probs_NxTxS = torch.cat([ask(batch.tokens_BxT) for batch in drawn])
+        targets = robust_probs(self.robust, probs_NxTxS, tokens_NxT).split(len(drawn[0].tokens_BxT))
+        return [batch._replace(targets_BxTxS=part) for batch, part in zip(drawn, targets, strict=True)]
 
     def state(self) -> dict[str, Tensor]:
         return {} if self.played_NxT is None else {"played": self.played_NxT}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        played = state.get("played")
-        if played is not None:
-            kind, shape = played.dtype, list(played.shape)
-            if kind not in (torch.uint8, torch.int64) or len(shape) != 2 or not played.numel():
-                raise ValueError(f"played must be sequences of tokens, got {kind}{shape}")
-            if not 0 <= int(played.min()) <= int(played.max()) < self.n_states:
-                raise ValueError(f"played must hold tokens from 0 to {self.n_states - 1}, got {int(played.max())}")
-        self.played_NxT = None if played is None else played.clone()  # to be written over
-        self._now, self._lesson = None, None
-
-
-def repeats(task: Any) -> bool:
-    """Whether each of its batches is made by the same operations on a device, so that a step can be replayed."""
-    if type(task) not in (Imitate, Masked, Distil):
-        return False
-    source, robust = task.source, getattr(task, "robust", None)
-    drawn = isinstance(source, Scheduled) or (isinstance(source, PolyaUrn) and source.prior == 1)
-    if robust is None or not drawn:
-        return drawn
-    return isinstance(robust.base, Transformer) and isinstance(robust.setting.fallback, PolyaUrn)
-
-
-# What a decoder is punished for: wrong tokens, wrong laws, and responses that a wrong law leads to.
-
-
-def loss_of(decoder: Any, batch: Batch, types: tuple[torch.dtype, torch.dtype], stakes: "Scaled | None") -> Tensor:
-    """The loss summed over the steps that count, and how many they are, ``[2]``.
-
-    For tokens it is -ln of their probability. For laws it is the divergence of the decoder's law from them, plus that
-    of its response from theirs, weighted: near a tip the response turns a small error of a law into a large one.
-    """
-    log_law_BxTxS = F.log_softmax(decoder(batch.tokens_BxT, *types), dim=-1)
-    if batch.targets_BxTxS is None:
-        loss_BxT = -log_law_BxTxS.gather(-1, batch.tokens_BxT[..., None])[..., 0]
-    else:
-        loss_BxT = F.kl_div(log_law_BxTxS, batch.targets_BxTxS, reduction="none").sum(-1)
-        if stakes is not None:
-            loss_BxT = loss_BxT + of_responses(log_law_BxTxS.exp(), batch.targets_BxTxS, stakes)
-    if batch.weights_BxT is None:
-        return torch.stack([loss_BxT.sum(), torch.ones_like(loss_BxT).sum()])
-    return torch.stack([(loss_BxT * batch.weights_BxT).sum(), batch.weights_BxT.sum()])
-
-
-def of_responses(laws_BxTxS: Tensor, targets_BxTxS: Tensor, stakes: "Scaled") -> Tensor:
-    """How far the responses to the laws are from those to the targets, weighted, ``[B, T]``."""
-    wanted_BxTxA = torch.softmax(targets_BxTxS @ stakes.utility_SxA, dim=-1)
-    played_BxTxA = torch.log_softmax(laws_BxTxS @ stakes.utility_SxA, dim=-1)
-    return stakes.weight * F.kl_div(played_BxTxA, wanted_BxTxA, reduction="none").sum(-1)
-
-
-class Scaled(NamedTuple):
-    """``ResponseLoss`` on the device: utilities over the temperature."""
-
-    utility_SxA: Tensor
-    weight: float
-
-    @classmethod
-    def of(cls, stakes: ResponseLoss | None, device: torch.device) -> "Scaled | None":
-        if stakes is None:
-            return None
-        scaled = stakes.problem.utility.T / stakes.temperature
-        return cls(torch.tensor(scaled, dtype=torch.float32, device=device), stakes.weight)
+        self.played_NxT, self._now, self._lesson = state.get("played"), None, None

@@ -1,65 +1,57 @@
-"""Training: draw a batch on the device, take one compiled step, write down how it went, save now and then.
+"""Training: draw a batch on the device, take one step, save now and then.
 
-Everything a step draws depends on the seed and its number alone, so a run that was killed goes on from its last save
+Everything a step draws depends on the seed and its number alone, so a run that was killed continues from its last save
 and ends with the weights it would have had (bit for bit on a CPU). Under ``torchrun`` every process draws the whole
 batch and takes its rows: the losses are those of one process with the same batch.
 """
 
+import atexit
 import contextlib
 import copy
 import json
 import math
+import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+import torch.distributed as dist
+from torch import Tensor, nn
 
 from .. import files, inputs
+from ..engine import Setting
 from ..predictors import within_window
+from ..problems import DecisionProblem
 from . import checkpoints, data
-from . import run_folder as state
-from .backends import ORDER, Replay, Team, attention, device_named, machine, memory, recording_stream
+from .backends import Replay, attention, device_named, machine, recording_stream
 from .decoder import Decoder, n_weights
 from .predictor import Transformer
 from .recording import Recording
-from .run_folder import Progress, described
 from .settings import TrainingSettings
-from .tasks import Laws, Scaled, Task, loss_of, repeats
+from .tasks import Forecast, Task, loss_of
 
-# What a training refuses before it begins: sizes beyond all memory, and tasks that do not fit.
-
-
-def refuse_absurd(n_states: int, settings: TrainingSettings, device: torch.device, processes: int = 1) -> None:
-    """What must be held at the least, against all the memory there is: a refusal rather than a kill after minutes."""
-    size, batch, there = settings.size, settings.batch, memory(device)
-    weights = n_weights(n_states, size)
-    files.in_memory(16 * weights, f"training {weights:.3g} weights with gradients and moments", there)
-    stream = 4 * batch * size.context * size.width * size.layers / processes
-    files.in_memory(stream, f"a batch of {batch} sequences of {size.context} tokens, {size.width} wide,", there)
+WARM_STEPS = 3  # before a step is recorded: by then all is compiled
 
 
-def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | None) -> None:
-    if not isinstance(task, Task):
-        raise ValueError(f"task must be an Imitate, a Masked or a Distil, got {task!r}")
-    if not isinstance(settings, TrainingSettings):
-        raise ValueError(f"settings must be a TrainingSettings, got {settings!r}")
-    if init is not None and not isinstance(init, Transformer):
-        raise ValueError(f"init must be a Transformer, got {type(init).__name__}")
-    context, source, robust = settings.size.context, getattr(task, "source", None), getattr(task, "robust", None)
-    if robust is not None and robust.horizon < context:
-        raise ValueError(f"robust is for {robust.horizon} steps, the decoder's context is {context}")
-    if isinstance(source, Recording) and source.longest < context:
-        raise ValueError(
-            f"size.context must be at most the longest sequence to learn from, {source.longest} tokens, got {context}: "
-            f"no step after that would ever be learnt (a size is context,width,heads,layers,inner, "
-            f"so {','.join(map(str, settings.size._replace(context=source.longest)))})"
-        )
-    within_window(source, context, "source")
+class Progress(NamedTuple):
+    """How a run is going."""
+
+    step: int
+    steps: int
+    loss: float  # the mean since the last report
+    rate: float
+    tokens_per_second: float  # since the last report, whatever else was done meanwhile: compiling, an adversary's play
+    seconds: float  # of training so far, in all runs
+    seconds_a_step: float | None = None  # without the first one of this run, which compiles; None: there is no other
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if self.seconds_a_step is None else self.seconds_a_step * (self.steps - self.step)
 
 
 def train(
@@ -69,13 +61,14 @@ def train(
     *,
     init: Transformer | None = None,
     device: str | None = None,
-    state: str | Path | None = None,
     save_every: int = 100,
     report_every: int = 20,
     compiled: bool | None = None,
     on_report: Callable[[Progress], None] | None = None,
 ) -> Transformer:
-    """Train a decoder and write it to ``path``; go on where an earlier run stopped, return at once if one finished.
+    """Train a decoder and write it to ``path``; continue where an earlier run stopped, return at once if one finished.
+
+    While it runs, ``NAME.state.safetensors`` beside the path has all that is needed to continue.
 
     Parameters
     ----------
@@ -83,8 +76,6 @@ def train(
         ``Imitate``, ``Masked`` or ``Distil``.
     init
         A model whose weights to start from; by default random ones, from the seed.
-    state
-        Folder for the run's state and its metrics (``metrics.jsonl``); ``training/<name>`` beside ``path`` by default.
     compiled
         Whether to compile the step; by default on a GPU.
     on_report
@@ -99,30 +90,35 @@ def train(
     8
     """
     save_every, report_every = inputs.whole(save_every, "save_every"), inputs.whole(report_every, "report_every")
-    with contextlib.ExitStack() as alone:
-        run = Training(
-            task, path, TrainingSettings() if settings is None else settings, init, device, state, compiled, alone
-        )
-        if run.finished is not None:
-            return run.finished
-        return run.to_the_end(save_every, report_every, on_report)
+    settings, path = TrainingSettings() if settings is None else settings, checkpoints.to_write(path)
+    lock = files.locked(path.with_name(f".{path.name}.lock"), f"{path} is being written by a training")
+    with lock if processes()[0] == 0 else contextlib.nullcontext():
+        run = Training(task, path, settings, init, device, compiled)
+        return _trained(run, save_every, report_every, on_report) if run.finished is None else run.finished
 
 
-def goes_on(path: Path) -> str:
-    """From where ``train`` would go on to ``path``, in words."""
-    try:
-        step = checkpoints.read(path.parent / "training" / path.stem / "state.safetensors").about["step"]
-    except (KeyError, ValueError):
-        return "from the beginning: nothing was saved yet"
-    return f"from step {step}, the last that was saved"
-
-
-_COUNTED: dict[str, Callable[[Any, str], Any]] = {
-    "step": inputs.whole,
-    "seconds": inputs.not_negative,
-    "since": partial(inputs.whole, least=0),
-    "reported": inputs.not_negative,
-}
+def _trained(
+    run: "Training", save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
+) -> Transformer:
+    steps, begun, first, warm = run.settings.steps, time.perf_counter() - run.seconds, run.step + 1, 0.0
+    while run.step < steps:
+        run.total += run.advance()
+        if run.step == first:
+            float(run.total)  # waits for the device: what comes from here on is compiled
+            warm = time.perf_counter()
+        reports = run.step % report_every == 0 or run.step == steps
+        saves = run.step % save_every == 0 and run.step < steps
+        if reports or saves:
+            now = time.perf_counter()
+            run.seconds = now - begun
+            run.refuse_lost()
+            if reports:
+                progress = run.report((now - warm) / (run.step - first) if run.step > first else None)
+                if on_report is not None and run.rank == 0:
+                    on_report(progress)
+            if saves:
+                run.save()
+    return run.finish()
 
 
 class Training:
@@ -135,88 +131,44 @@ class Training:
         settings: TrainingSettings,
         init: Transformer | None = None,
         device: str | None = None,
-        folder: str | Path | None = None,
         compiled: bool | None = None,
-        alone: contextlib.ExitStack | None = None,
     ) -> None:
-        refuse_misfit(task, settings, init)
-        self.task, self.path, self.settings = task, checkpoints.to_write(path), settings
-        self.team = Team.here()
-        self.device = device_named(device or self.team.device)
-        self.folder = files.a_path(folder) if folder else self.path.parent / "training" / self.path.stem
-        files.in_folder(self.folder)
+        self.robust = refuse_misfit(task, settings, init)
+        self.rank, self.n_processes, here = processes()
+        if settings.batch < self.n_processes:
+            raise ValueError(f"batch must be at least the number of processes, {self.n_processes}")
+        self.task, self.settings, self.path = task, settings, checkpoints.to_write(path)
+        self.state_path = self.path.with_suffix(".state.safetensors")
+        self.device = device_named(device or here)
+        self.types = settings.types(self.device)
         self.about = {"task": described(task), "settings": asdict(settings), "init": described(init)}
         self.about = json.loads(json.dumps(self.about))  # as it will be read back
-        self.types = settings.types(self.device)
-        compute, stream = (str(kind).removeprefix("torch.") for kind in self.types)
-        self.made = {**machine(self.device), "compute": compute, "stream": stream}
         self.finished = self._finished()
-        if self.finished is None and alone is not None:
-            if self.team.first:
-                self._lock(alone)
-            self.finished = self._finished()  # by whoever held the lock until now
         if self.finished is not None:
             return
-        refuse_absurd(task.n_states, settings, self.device, self.team.size)
+        refuse_absurd(task.n_states, settings, self.device)
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
-            source = checkpoints.Checkpoint(dict(init.decoder.state_dict()), checkpoints.described(init.decoder))
-            checkpoints.fill(decoder, source, "init")
+            decoder.load_state_dict(init.decoder.state_dict())
         self.decoder = decoder.to(self.device).train()
         self.optimiser = settings.optimiser.build(self.decoder.parameters())
-        self.step, self.seconds = 0, 0.0
-        self.total, self.since, self.reported = torch.zeros((), device=self.device), 0, 0.0  # since the last report
+        self.step, self.seconds, self.metrics = 0, 0.0, list[dict[str, Any]]()
+        self.total = torch.zeros((), device=self.device)  # of the losses since the last report
         self._resume()
-        self.compiled = self.device.type == "cuda" if compiled is None else compiled
-        self.shared, self.stakes = self.team.shared(self.decoder), Scaled.of(task.stakes, self.device)
+        on_gpu, self.random = self.device.type == "cuda", torch.Generator(self.device)
+        self.compiled = on_gpu if compiled is None else compiled
+        self.responses, self.base = task.responses(self.device), self._base()
         self.loss = torch.compile(loss_of, dynamic=False) if self.compiled else loss_of
-        self.base_laws = self._base_laws()
-        self.attention_order = ORDER
-        self.random = torch.Generator(self.device)
-        replays = self.compiled and self.device.type == "cuda" and self.team.size == 1 and repeats(task)
-        self.stream = torch.cuda.Stream(self.device) if replays else None  # where a step is recorded
+        one = self.n_processes == 1
+        self.module = self.decoder if one else nn.parallel.DistributedDataParallel(self.decoder)
         self.replay: Replay | None = None
-        self.reads: list[Any] = []  # where the replay finds what the task remembers
-        self.warm_steps = 3  # until all is compiled
-
-    def to_the_end(
-        self, save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
-    ) -> Transformer:
-        steps, batch = self.settings.steps, self.settings.batch
-        begun, first, warm = time.perf_counter() - self.seconds, self.step + 1, 0.0
-        while self.step < steps:
-            self.total += self.advance()
-            self.since += 1
-            if self.step == first:
-                float(self.total)  # waits for the device: what comes from here on is compiled
-                warm = time.perf_counter()
-            reports = self.step % report_every == 0 or self.step == steps
-            saves = self.step % save_every == 0 or self.step == steps
-            if not reports and not saves:
-                continue
-            loss = float(self.total) / self.since  # waits for the device
-            self.seconds = time.perf_counter() - begun
-            self._refuse_lost(loss)
-            if reports:
-                speed = self.since * batch * self.settings.size.context / max(self.seconds - self.reported, 1e-9)
-                rate = self.settings.optimiser.rate(self.step - 1, steps)
-                self.total, self.since, self.reported = torch.zeros_like(self.total), 0, self.seconds
-                pace = (time.perf_counter() - warm) / (self.step - first) if self.step > first else None
-                self._report(Progress(self.step, steps, loss, rate, speed, self.seconds, pace), on_report)
-            if saves and self.step < steps:
-                self.save()
-        self.decoder.eval()
-        if self.team.first:
-            result = {"seconds": self.seconds, "metrics": state.lines(self.folder), "finished": True}
-            checkpoints.save(self.decoder, self.path, {**self.about, "made": self.made, **result})
-            self._state_file.unlink(missing_ok=True)
-            self._state_file.with_suffix(".json").unlink(missing_ok=True)
-        self.team.wait()
-        return Transformer(self.decoder)
+        self.warm_steps = WARM_STEPS
+        replays = self.compiled and on_gpu and one and task.replayable
+        self.stream = torch.cuda.Stream(self.device) if replays else None  # where a step is recorded
 
     def advance(self) -> Tensor:
         """One step of the optimiser; the loss comes back without waiting for the device."""
-        self.task.before(self.step, self.decoder, self.settings.seed)
+        self.task.before(self.step, self.decoder, self.settings)
         data.reseeded(self.random, self.settings.seed, self.step, 0)
         rate = self.settings.optimiser.rate(self.step, self.settings.steps)
         for group in self.optimiser.param_groups:
@@ -224,123 +176,207 @@ class Training:
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        loss = self._take() if self.stream is None else self._replayed(self.stream)
         self.step += 1
-        return loss
-
-    def _replayed(self, stream: torch.cuda.Stream) -> Tensor:
-        """A step on a GPU: the first ones of a run as they come, then recorded and replayed.
-
-        What the task remembers may move between steps; then the step is recorded anew.
-        """
-        reads = [(part.data_ptr(), part.shape) for part in self.task.state().values()]
-        if self.replay is None and self.warm_steps > 0:
+        if self.stream is None:
+            return self._take()
+        if self.warm_steps:
             self.warm_steps -= 1
-            with recording_stream(stream):
+            with recording_stream(self.stream):
                 return self._take()
-        if self.replay is None or reads != self.reads:
-            self.replay = None
-            torch.cuda.empty_cache()  # of the replay before, and of steps that were taken one by one
-            self.replay, self.reads = Replay(self._take, stream, self.random), reads
+        if self.replay is None:
+            torch.cuda.empty_cache()  # of steps that were taken one by one
+            self.replay = Replay(self._take, self.stream, self.random)
         return self.replay()
 
     def _take(self) -> Tensor:
         """The step itself, with the seed and the rate that are set."""
-        n, horizon = self.settings.batch, self.settings.size.context
-        with attention(self.attention_order):
-            batch = self.task.batch(n, self.team.rows(n), horizon, self.random, self.base_laws)
-            mine = self.loss(self.shared, batch, self.types, self.stakes)
-            everyone = self.team.sum(mine.detach().clone())
+        n, horizon, rows = self.settings.batch, self.settings.size.context, slice(self.rank, None, self.n_processes)
+        with attention():
+            batch = self.task.batch(n, rows, horizon, self.random, self.base)
+            mine = self.loss(self.module, batch, self.types, self.responses)
+            everyone = mine.detach().clone()
+            if self.n_processes > 1:
+                dist.all_reduce(everyone)
             # Gradients are averaged over processes, the loss is a mean over all their steps that count.
-            (mine[0] * (self.team.size / everyone[1].clamp(min=1.0))).backward()
+            (mine[0] * (self.n_processes / everyone[1].clamp(min=1.0))).backward()
         if self.settings.optimiser.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), self.settings.optimiser.clip)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return everyone[0] / everyone[1].clamp(min=1.0)
 
+    def report(self, seconds_a_step: float | None) -> Progress:
+        """How it went since the last report."""
+        last = self.metrics[-1] if self.metrics else {"step": 0, "seconds": 0.0}
+        taken, took = self.step - last["step"], max(self.seconds - last["seconds"], 1e-9)
+        loss, rate = float(self.total) / taken, self.settings.optimiser.rate(self.step - 1, self.settings.steps)
+        speed = taken * self.settings.batch * self.settings.size.context / took
+        progress = Progress(self.step, self.settings.steps, loss, rate, speed, self.seconds, seconds_a_step)
+        self.metrics.append(progress._asdict())
+        self.total = torch.zeros_like(self.total)
+        return progress
+
+    def refuse_lost(self) -> None:
+        """Weights that are not finite are not kept: the last save is what there was before."""
+        weights = torch.stack([p.isfinite().all() for p in self.decoder.parameters()])
+        if not math.isfinite(float(self.total)) or not bool(weights.all()):
+            raise ValueError(
+                f"training was lost by step {self.step}: the loss or the weights are not finite; what was saved last "
+                f"is in {self.state_path}. Try a lower learning rate"
+            )
+
     def save(self) -> None:
-        """Everything needed to go on."""
-        if not self.team.first:
+        """All that is needed to continue."""
+        if self.rank:
             return
-        tensors = state.packed(self.decoder, self.optimiser, self.task) | {"report.total": self.total}
-        counted = {name: getattr(self, name) for name in _COUNTED}
-        about = {**self.about, **checkpoints.described(self.decoder), "made": self.made, **counted}
-        about["holds"] = sorted(tensors)  # so that one that is gone is missed
-        checkpoints.write(self._state_file, tensors, about)
+        names = {id(p): name for name, p in self.decoder.named_parameters()}
+        tensors = {"total": self.total} | {f"model.{k}": v for k, v in self.decoder.state_dict().items()}
+        for parameter, kept in self.optimiser.state.items():
+            tensors |= {f"optimiser.{names[id(parameter)]}.{key}": value for key, value in kept.items()}
+        tensors |= {f"task.{name}": value for name, value in self.task.state().items()}
+        went = {"step": self.step, "seconds": self.seconds, "metrics": self.metrics}
+        checkpoints.write(self.state_path, tensors, {**self.about, "types": str(self.types), **went})
 
-    def _lock(self, alone: contextlib.ExitStack) -> None:
-        """Neither the model nor the folder may be another run's at the same time."""
-        path = self.path.resolve()
-        for lock, thing in ((path.with_name(f".{path.name}.lock"), self.path), (self.folder / ".lock", self.folder)):
-            alone.enter_context(files.locked(lock, f"{thing} is being written by a training"))
+    def _resume(self) -> None:
+        """From the last save, if there is one."""
+        if not self.state_path.exists():
+            self.task.restore({})  # it may have served another run
+            return
+        tensors, about = checkpoints.read(self.state_path)
+        refuse_other(about, {**self.about, "types": str(self.types)}, self.state_path)
+        self.step, self.seconds, self.metrics = about["step"], about["seconds"], about["metrics"]
 
-    @property
-    def _state_file(self) -> Path:
-        return self.folder / "state.safetensors"
+        def part(name: str) -> dict[str, Tensor]:
+            found = {k.removeprefix(f"{name}."): v for k, v in tensors.items() if k.startswith(f"{name}.")}
+            return {k: v.to(self.device) for k, v in found.items()}
+
+        self.total, kept = tensors["total"].to(self.device), part("optimiser")
+        self.decoder.load_state_dict(part("model"))
+        for name, parameter in self.decoder.named_parameters():
+            self.optimiser.state[parameter] = {key: kept[f"{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+        self.task.restore(part("task"))
+
+    def finish(self) -> Transformer:
+        """Write the model; what was kept to continue is removed."""
+        self.decoder.eval()
+        if self.rank == 0:
+            compute, stream = (str(kind).removeprefix("torch.") for kind in self.types)
+            made = {**machine(self.device), "compute": compute, "stream": stream}
+            about = {**self.about, "made": made, "seconds": self.seconds, "metrics": self.metrics}
+            checkpoints.save(self.decoder, self.path, about)
+            for file in (self.state_path, self.state_path.with_suffix(".json")):
+                file.unlink(missing_ok=True)
+        if self.n_processes > 1:
+            dist.barrier()
+        return Transformer(self.decoder)
 
     def _finished(self) -> Transformer | None:
         """The model, if an earlier run came to its end; one made otherwise is refused."""
-        found = self.team.told(checkpoints.read(self.path) if self.team.first and self.path.exists() else None)
-        if found is None:
+        if not self.path.exists():
             return None
-        state.refuse_other(found, self.about, self.path)
+        found = checkpoints.read(self.path)
+        refuse_other(found.about, self.about, self.path)
         return Transformer(checkpoints.decoder_of(found, self.path).to(self.device).eval())
 
-    def _resume(self) -> None:
-        there = self.team.first and self._state_file.exists()
-        found = self.team.told(checkpoints.read(self._state_file) if there else None)
-        if found is None:
-            if self.team.first:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                (self.folder / "metrics.jsonl").unlink(missing_ok=True)
-            self.task.restore({})  # it may have served another run
-            return
-        state.refuse_other(found, self.about, self._state_file)
-        for name in ("compute", "stream"):
-            then = found.about["made"].get(name) if isinstance(found.about.get("made"), dict) else None
-            if then != self.made[name]:
-                raise ValueError(f"{self._state_file} was computed in {then} ({name}), here it is {self.made[name]}")
-        try:
-            for name, number in _COUNTED.items():
-                setattr(self, name, number(found.about[name], name))
-            if not 0 < self.step < self.settings.steps:
-                raise ValueError(f"{self._state_file} is damaged: it is of step {self.step} of {self.settings.steps}")
-            self.total = state.number(found.tensors["report.total"], "report.total").to(self.device)
-            state.unpack(found, self._state_file, self.decoder, self.optimiser, self.task)
-            if found.about.get("holds", sorted(found.tensors)) != sorted(found.tensors):
-                raise ValueError(f"{self._state_file} is damaged: it does not hold what it says")
-        except ValueError as error:
-            if str(self._state_file) in str(error):
-                raise
-            raise ValueError(f"{self._state_file} is damaged: {error}; remove it to begin anew") from error
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{self._state_file} is damaged: {error!r}; remove it to begin anew") from error
-        if self.team.first:  # lines of steps that will be taken again
-            kept = [json.dumps(line) + "\n" for line in state.lines(self.folder) if line["step"] <= self.step]
-            files.replace(self.folder / "metrics.jsonl", "".join(kept).encode())
-
-    def _refuse_lost(self, loss: float) -> None:
-        """Weights that are not finite are not kept: the last save is what there was before."""
-        weights = torch.stack([p.isfinite().all() for p in self.decoder.parameters()])
-        if not math.isfinite(loss) or not bool(weights.all()):
-            raise ValueError(
-                f"training was lost by step {self.step}: loss {loss}, or weights that are not finite; "
-                f"what was saved last is in {self.folder}. Try a lower learning rate"
-            )
-
-    def _report(self, progress: Progress, on_report: Callable[[Progress], None] | None) -> None:
-        if not self.team.first:
-            return
-        with open(self.folder / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(progress._asdict()) + "\n")
-        if on_report is not None:
-            on_report(progress)
-
-    def _base_laws(self) -> Laws | None:
-        base = getattr(getattr(self.task, "robust", None), "base", None)
+    def _base(self) -> Forecast | None:
+        """The base model's forecast in the types of the run, where the base is a decoder."""
+        base = None if self.robust is None else self.robust.base
         if not isinstance(base, Transformer):
             return None
         here = base if base.device == self.device else Transformer(copy.deepcopy(base.decoder).to(self.device))
-        laws = partial(here.laws_on_device, compute=self.types[0], stream=self.types[1])
-        return torch.compile(laws, dynamic=False) if self.compiled else laws
+        forecast = partial(here.probs_on_device, compute=self.types[0], stream=self.types[1])
+        return torch.compile(forecast, dynamic=False) if self.compiled else forecast
+
+
+def processes() -> tuple[int, int, str]:
+    """My rank, how many of us train together and my device, as torchrun's environment says; one without it."""
+    cuda = torch.cuda.is_available()
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        return 0, 1, "cuda" if cuda else "cpu"
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if cuda else "cpu"
+    if not dist.is_initialized():
+        if cuda:
+            torch.cuda.set_device(device)
+        dist.init_process_group("nccl" if cuda else "gloo")
+        atexit.register(dist.destroy_process_group)  # a process that leaves without it may take the others down
+    return dist.get_rank(), dist.get_world_size(), device
+
+
+def described(thing: Any) -> Any:
+    """A task, or any part of one, as JSON: arrays and weights by a digest, functions by their names.
+
+    >>> from lowregret import PolyaUrn
+    >>> from lowregret.transformer import Imitate
+    >>> described(Imitate(PolyaUrn(2), soft=True))
+    {'Imitate': {'source': {'PolyaUrn': {'n_states': 2, 'prior': 1.0}}, 'soft': True}}
+    """
+    if isinstance(thing, Transformer):
+        return {"Transformer": {"size": thing.decoder.size._asdict(), "weights": described(thing.decoder)}}
+    if isinstance(thing, nn.Module):
+        return checkpoints.digest_of("", thing.state_dict())[:16]
+    if isinstance(thing, (np.ndarray, Tensor)):
+        return checkpoints.digest_of("", {"": torch.as_tensor(np.array(thing))})[:16]
+    if isinstance(thing, DecisionProblem):
+        return {"DecisionProblem": thing.utility.tolist()}
+    if isinstance(thing, Setting):  # its problem is described beside it
+        return {name: described(getattr(thing, name)) for name in ("test", "fallback", "response")}
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return {type(thing).__name__: {f.name: described(getattr(thing, f.name)) for f in fields(thing) if f.repr}}
+    if isinstance(thing, (list, tuple)):
+        return [described(part) for part in thing]
+    if isinstance(thing, dict):
+        return {str(name): described(part) for name, part in thing.items()}
+    if thing is None or isinstance(thing, (str, int, float)):
+        return thing
+    return getattr(thing, "__qualname__", type(thing).__qualname__)
+
+
+def refuse_other(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
+    """A file of a run with another task, other settings or other first weights is not continued."""
+    for part, mine in wanted.items():
+        if found.get(part) != mine:
+            difference = _difference(found.get(part), mine)
+            raise ValueError(
+                f"{path} is from a run with another {part}: {difference}; remove it, or train to another path"
+            )
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in {**found, **wanted}:
+            if found.get(key) != wanted.get(key):
+                return f"{key}: {_difference(found.get(key), wanted.get(key))}"
+    return f"{found!r} there, {wanted!r} here"
+
+
+def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | None) -> Any:
+    """Refuse what does not go together; the task's ``robust``, if it has one, comes back."""
+    inputs.of_kind(task, Task, "task", "an Imitate, a Masked or a Distil")
+    inputs.of_kind(settings, TrainingSettings, "settings", "TrainingSettings(...)")
+    size, source, robust = settings.size, task.source, getattr(task, "robust", None)
+    if init is not None:
+        shape = inputs.of_kind(init, Transformer, "init", "a Transformer").decoder
+        if (shape.n_states, shape.size) != (task.n_states, size):
+            raise ValueError(
+                f"init must be of the same size: it has {shape.n_states} states and {shape.size}, the run "
+                f"{task.n_states} states and {size}"
+            )
+    if robust is not None and robust.horizon < size.context:
+        raise ValueError(f"robust is for {robust.horizon} steps, the decoder's context is {size.context}")
+    if isinstance(source, Recording) and source.longest < size.context:
+        raise ValueError(
+            f"size.context must be at most the longest sequence to learn from, {source.longest} tokens, got "
+            f"{size.context}: no step after that would ever be learnt (a size is context,width,heads,layers,inner, "
+            f"so {','.join(map(str, size._replace(context=source.longest)))})"
+        )
+    within_window(source, size.context, "source")
+    return robust
+
+
+def refuse_absurd(n_states: int, settings: TrainingSettings, device: torch.device) -> None:
+    """What must be held at the least, against all the memory there is: a refusal rather than a kill after minutes."""
+    size, batch, there = settings.size, settings.batch, None
+    if device.type == "cuda":
+        there = float(torch.cuda.get_device_properties(device).total_memory)
+    held = 16 * n_weights(n_states, size) + 4 * batch * size.context * size.width * size.layers
+    files.in_memory(held, f"training with size {tuple(size)} and a batch of {batch}", there)

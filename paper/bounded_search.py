@@ -1,30 +1,31 @@
 """How close to the bound models with bounded context come (Theorem 4.1): a search over all of them.
 
-The search is for 2N numbers: q_i as in ``bounds``, and r_i = N mu_i, the initial law. TV is 1 - mean r_i P_i as long as
-r_i P_i <= 1 and mean r_i <= 1; these constraints (and a budget for TV) enter as an augmented Lagrangian, whose exact
-gradient goes to L-BFGS-B. Whatever it returns is then judged by the closed forms, with the best initial law for its
-q_i, so a search that ends badly costs tightness but never truth.
+The search is for 2N numbers: q_i as in ``impossibility``, and r_i = N mu_i, the initial law. TV is 1 - mean r_i P_i as
+long as r_i P_i <= 1 and mean r_i <= 1; these constraints (and a budget for TV) enter as an augmented Lagrangian, whose
+exact gradient goes to L-BFGS-B. Whatever it returns is then judged by the closed forms, with the best initial law for
+its q_i, so a search that ends badly costs tightness but never truth.
 """
 
-import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lowregret import inputs
-from lowregret.tables import Table
+from .impossibility import (
+    Bounded,
+    best_initial,
+    bounded_model,
+    expected_regret,
+    expected_regret_slope,
+    measure_by_enumeration,
+    products,
+    regret_bound,
+    stand,
+)
 
-from .. import plots
-from .bounds import PRINTED, expected_regret, expected_regret_slope, regret_bound
-from .models import LONGEST_ENUMERATED, Bounded, best_initial, measure_by_enumeration, products, stand
-
-LONGEST_SEARCHED = 10
 _ROUNDS = 8
-_CLOSE = 1e-12
 
 
 class BudgetFound(NamedTuple):
@@ -33,52 +34,11 @@ class BudgetFound(NamedTuple):
     budget: float
     found: Bounded  # the model with the least expected regret under M1 that was found within the budget
     bound: float  # no model within the budget has less
-    worst_regret: float | None  # what ``found`` regrets on the worst sequence of all (None: too many to try)
+    worst_regret: float  # what ``found`` regrets on the worst sequence of all
 
 
-@dataclass(frozen=True, eq=False)
-class TradeOff:
-    """What ``trade_off`` found: one row a budget."""
-
-    window: int
-    rows: tuple[BudgetFound, ...]
-    printed: ClassVar[float] = PRINTED  # the paper's bound on TV + regret
-
-    def table(self) -> Table:
-        """One line a budget: prints aligned."""
-        header = ("TV at most", "TV", "regret", "bound", "worst regret")
-        lines = [
-            (
-                f"{row.budget:.3f}",
-                f"{row.found.tv:.3f}",
-                f"{row.found.regret:+.3f}",
-                f"{row.bound:+.3f}",
-                "" if row.worst_regret is None else f"{row.worst_regret:.3f}",
-            )
-            for row in self.rows
-        ]
-        return Table(f"Least regret under M1 with a context of {self.window}, by TV from M0", header, tuple(lines))
-
-    def plot(self) -> Any:
-        """Regret against TV: what is impossible, and what was found (needs matplotlib)."""
-        return plots.impossibility(self)
-
-    def least_regret(self, tv: float) -> float:
-        """Under M1, of all models with this context within ``tv`` of M0: no model has less (Theorem 4.1, corrected)."""
-        return regret_bound(self.window, tv)
-
-    def to_json(self) -> str:
-        """Everything as JSON."""
-        rows = []
-        for row in self.rows:
-            follow, initial = row.found.follow_N.tolist(), row.found.initial_N.tolist()
-            found = {**row.found._asdict(), "follow_N": follow, "initial_N": initial}
-            rows.append({**row._asdict(), "found": found})
-        return json.dumps({"format": 1, "window": self.window, "rows": rows}, allow_nan=False)
-
-
-def least_sum(window: int, weight: float = 1.0, *, starts: int = 12, seed: int | np.random.Generator = 0) -> Bounded:
-    """The model with the least TV + ``weight`` * regret that a search over all of them finds (context at most 10).
+def least_sum(window: int, *, starts: int = 12, seed: int = 0) -> Bounded:
+    """The model with the least TV + regret that a search over all of them finds.
 
     Parameters
     ----------
@@ -90,56 +50,38 @@ def least_sum(window: int, weight: float = 1.0, *, starts: int = 12, seed: int |
     >>> round(found.tv + found.regret, 4), round(sum_bound(3), 4)
     (0.1748, 0.1748)
     """
-    length, rng = _searchable(window), inputs.generator(seed)
-    price = inputs.positive(weight, "weight")
-    found = [_judged(np.ones(2**length)), _judged(np.zeros(2**length))]
-    for follow_N in _starts(length, None, inputs.whole(starts, "starts", least=0), rng):
-        found.append(_judged(_descend(follow_N, price, None)))
-    return min(found, key=lambda model: model.tv + price * model.regret)
+    rng = np.random.default_rng(seed)
+    found = [_judged(np.ones(2**window)), _judged(np.zeros(2**window))]
+    for follow_N in _starts(window, None, starts, rng):
+        found.append(_judged(_descend(follow_N, None)))
+    return min(found, key=lambda model: model.tv + model.regret)
 
 
-def trade_off(
-    window: int,
-    budgets: Sequence[float] = (0.0, 1 / 24, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-    *,
-    starts: int = 12,
-    seed: int | np.random.Generator = 0,
-) -> TradeOff:
-    """The least regret under M1 that a search finds within each budget for TV, beside the bound (context at most 10).
+def trade_off(window: int, budgets: Sequence[float], *, starts: int = 12, seed: int = 0) -> list[BudgetFound]:
+    """The least regret under M1 that a search finds within each budget for TV, beside the bound.
 
     Weights would not show the curve: it bends upwards between M0 and M1, and for contexts of up to 6 no model is known
     whose TV + weight * regret is less than that of one of these two.
 
-    Parameters
-    ----------
-    budgets
-        Distances from M0, in [0, 1].
-    starts
-        How many places to search from for each budget.
-
-    >>> for row in trade_off(2, budgets=(0, 0.2, 0.6, 1)).rows:
+    >>> for row in trade_off(2, budgets=(0, 0.2, 0.6, 1)):
     ...     print(f"TV {row.found.tv:.2f}: regret {row.found.regret:+.3f}, no less than {row.bound:+.3f}")
     TV 0.00: regret +0.152, no less than +0.152
     TV 0.20: regret +0.119, no less than +0.070
     TV 0.60: regret -0.019, no less than -0.073
     TV 1.00: regret -0.152, no less than -0.152
     """
-    length, rng = _searchable(window), inputs.generator(seed)
-    limits = inputs.listed(budgets, "budgets", inputs.finite)
-    if not all(0 <= limit <= 1 for limit in limits):
-        raise ValueError(f"budgets must be at least one number in [0, 1], got {inputs.shown(budgets)}")
-    count = inputs.whole(starts, "starts", least=0)
-    found = [_judged(np.ones(2**length)), _judged(np.zeros(2**length))]
-    for limit in limits:
-        for follow_N in _starts(length, limit, count, rng):
-            found.append(_furthest(np.ones(2**length), _descend(follow_N, 1.0, limit), limit))
+    rng = np.random.default_rng(seed)
+    found = [_judged(np.ones(2**window)), _judged(np.zeros(2**window))]
+    for budget in budgets:
+        for follow_N in _starts(window, budget, starts, rng):
+            found.append(_furthest(np.ones(2**window), _descend(follow_N, budget), budget))
     rows = []
-    for limit in limits:
+    for budget in budgets:
         # A model found for a smaller budget may be the best for this one too.
-        best = min((model for model in found if model.tv <= limit + _CLOSE), key=lambda model: model.regret)
-        worst = measure_by_enumeration(best.model(), length).worst_regret if length <= LONGEST_ENUMERATED else None
-        rows.append(BudgetFound(limit, best, regret_bound(length, limit), worst))
-    return TradeOff(length, tuple(rows))
+        best = min((model for model in found if model.tv <= budget + 1e-12), key=lambda model: model.regret)
+        worst = measure_by_enumeration(bounded_model(best.follow_N, best.initial_N), window).worst_regret
+        rows.append(BudgetFound(budget, best, regret_bound(window, budget), worst))
+    return rows
 
 
 def _judged(follow_N: np.ndarray) -> Bounded:
@@ -189,8 +131,8 @@ def _arcs(length: int, budget: float) -> list[np.ndarray]:
     return [arc.follow_N for arc in sorted(arcs, key=lambda arc: arc.regret)]
 
 
-def _descend(follow_N: np.ndarray, weight: float, budget: float | None) -> np.ndarray:
-    """From this model downhill: weight * regret within the budget, or TV + weight * regret without one."""
+def _descend(follow_N: np.ndarray, budget: float | None) -> np.ndarray:
+    """From this model downhill: regret within the budget, or TV + regret without one."""
     from scipy.optimize import Bounds, minimize
 
     size = len(follow_N)
@@ -201,7 +143,7 @@ def _descend(follow_N: np.ndarray, weight: float, budget: float | None) -> np.nd
         point = minimize(
             _lagrangian,
             point,
-            (weight, budget, held, stiffness),
+            (budget, held, stiffness),
             method="L-BFGS-B",
             jac=True,
             bounds=box,
@@ -220,7 +162,7 @@ def _excess(kept_N: np.ndarray, start_N: np.ndarray, budget: float | None) -> np
 
 
 def _lagrangian(
-    point: np.ndarray, weight: float, budget: float | None, held: np.ndarray, stiffness: float
+    point: np.ndarray, budget: float | None, held: np.ndarray, stiffness: float
 ) -> tuple[float, np.ndarray]:
     """The augmented Lagrangian and its gradient; the N constraints on r_i P_i count with 1/N each."""
     size = len(point) // 2
@@ -235,11 +177,11 @@ def _lagrangian(
     kept_N = start_N * product_N
     pressed = np.maximum(0.0, _excess(kept_N, start_N, budget) + held / stiffness)
     price = 1.0 if budget is None else 0.0
-    value = weight * expected_regret(follow_N, length).mean() + price * (1 - kept_N.mean())
+    value = expected_regret(follow_N, length).mean() + price * (1 - kept_N.mean())
     value += stiffness / 2 * (pressed[:size] @ pressed[:size] / size + pressed[size] ** 2 + pressed[size + 1] ** 2)
     slope_kept_N = (stiffness * (pressed[:size] - pressed[size + 1]) - price) / size
     slope_start_N = slope_kept_N * product_N + stiffness * pressed[size] / size
-    slope_follow_N = weight * expected_regret_slope(follow_N, length) / size
+    slope_follow_N = expected_regret_slope(follow_N, length) / size
     slope_LxN = slope_kept_N * start_N * before_LxN * after_LxN
     slope_follow_N += np.bincount(places_LxN.ravel(), slope_LxN.ravel(), minlength=size)
     return float(value), np.concatenate([slope_follow_N, slope_start_N])
@@ -249,10 +191,3 @@ def _lagrangian(
 def _window_places(size: int) -> np.ndarray:
     """Where on the cycle the L contexts from each on are, ``[L, N]``."""
     return (np.arange(size.bit_length() - 1)[:, None] + np.arange(size)) % size
-
-
-def _searchable(window: int) -> int:
-    length = inputs.whole(window, "window")
-    if length > LONGEST_SEARCHED:
-        raise ValueError(f"window must be at most {LONGEST_SEARCHED} (2**window chances are searched), got {length}")
-    return length
