@@ -179,6 +179,14 @@ def test_a_certificate_is_made_by_hand() -> None:
     assert lr.Certificate(0.1, 0.05, "By hand.", "mine", lr.matching()).at(7).regret_bound == 0.1
 
 
+def test_a_certificate_of_several_episodes_holds_at_its_horizon() -> None:
+    guard = lr.Guard(lr.matching(), test=lr.ExactTest(horizon=9))
+    guard.restart()
+    assert guard.certificate.at(9).episodes == 2
+    with pytest.raises(ValueError, match="step must be the horizon 9"):
+        guard.certificate.at(8)
+
+
 def test_unknown_horizons_hold_at_every_step() -> None:
     certificate = with_urn(lr.matching(), None, 0.01).certificate
     assert certificate.regret_bound == 1

@@ -146,6 +146,24 @@ def test_all_capital_is_spent_or_unspent(horizon: int | None) -> None:
     assert first_K.sum() * 3 == pytest.approx(0.5 * 0.75 * 40 / 41) or first_K[0] * 3 > 0.5 * 0.75
 
 
+def test_the_second_bettor_runs_wherever_there_can_be_one() -> None:
+    """Best responses to states, and a fallback that mixes forecasts."""
+    both, old = lr.Actions() + lr.References("old"), lr.References("old")
+    contexts = {"against": lr.Actions(per=2), "test": lr.ExactTest(horizon=100)}
+    for settings in (
+        {},
+        {"test": lr.ExactTest(delta=0.01)},
+        {"fallback": lr.Recovery(budget=1.0)},
+        {"against": both},
+        contexts,
+    ):
+        assert lr.Guard(MATCHING, **settings).setting.has_second_bettor
+    replaced = {"against": old, "fallback": lr.UseReference("old")}
+    ada = {"fallback": lr.policies.AdaHedge(MATCHING)}
+    for settings in ({"response": lr.QuantalResponse(0.1)}, ada, replaced, {"test": lr.NoTest()}):
+        assert not lr.Guard(MATCHING, **settings).setting.has_second_bettor
+
+
 def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
     T, guard = 40, lr.Guard(MATCHING, test=lr.ExactTest(0.2, 40), against=lr.Actions(per=2))

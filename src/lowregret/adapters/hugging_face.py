@@ -3,31 +3,21 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
-import torch
-from torch import Tensor, nn
+from typing import Any
 
 from .. import inputs
-from ..arrays import Array, device, namespace
-from ..predictors import Predictor
-from ..predictors.function import no_history, with_token
-from ..transformer.backends import as_kind, as_tensor
-from .state_logits import (
-    StateLogits,
-    a_module,
-    different,
-    ids_of,
-    laws_of,
-    log_mass_of,
-    logits_of,
-    not_training,
-    rows_at_once,
-    try_out,
-)
 
-# The key-value cache of a language model, kept for the next call and rebuilt where it does not fit.
+try:
+    import torch
+    import transformers
+    from torch import Tensor, nn
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"HFPredictor needs {error.name}: pip install 'lowregret[hf]'", name=error.name
+    ) from error
+
+from .state_logits import StateLogits, a_module, different, ids_of, logits_of, try_out
+from .torch_module import TokenPredictor
 
 
 class KeyValues:
@@ -65,8 +55,6 @@ class KeyValues:
         begun = ids_BxL[:, :length]
         if rows.shape == begun.shape and torch.equal(rows, begun):
             return past, length
-        if not hasattr(past, "batch_select_indices"):
-            return None, 0
         places = {tuple(row): i for i, row in enumerate(rows.tolist())}
         index = [places.get(tuple(row)) for row in begun.tolist()]
         if None in index:
@@ -91,25 +79,8 @@ class KeyValues:
         self.__init__(**state)  # type: ignore[misc]
 
 
-try:
-    import torch
-    import transformers
-    from torch import Tensor
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"HFPredictor needs {error.name}: pip install 'lowregret[hf]'", name=error.name
-    ) from error
-
-
-class HFMemory(NamedTuple):
-    history: Array  # [..., t]
-    law: Array  # [..., S], what the model says now
-    mass: Array  # [...], the probability that it gave to the states, before they were renormalised
-    seen: Array  # [...], tokens so far
-
-
 @dataclass(frozen=True, eq=False)
-class HFPredictor(Predictor):
+class HFPredictor(TokenPredictor):
     """Any causal language model of ``transformers``, over a chosen set of its tokens.
 
     The model reads the prompt, then the states, each followed by the separator; its probabilities are renormalised over
@@ -167,88 +138,14 @@ class HFPredictor(Predictor):
         inputs.keep(self, cache=KeyValues(model, states.keeps))
         try_out(states, "model", context or 4)
 
-    @property
-    def n_states(self) -> int:  # type: ignore[override]
-        return self.states.n_states
-
-    @property
-    def as_module(self) -> StateLogits:
-        """The model as a torch module over the states: what ``construct.build`` appends Algorithm 1 to."""
-        return self.states
-
     def __repr__(self) -> str:
         tokens = ", ".join(map(repr, self.state_tokens))
         return (
             f"HFPredictor({type(self.model).__name__} over {tokens}, room for {self.context or 'any number of'} states)"
         )
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HFMemory:
-        kind = torch.zeros(0, device=self.states.device) if like is None else like
-        past = no_history(batch_shape, kind)
-        return HFMemory(past.history, *self._now(past.history, kind), past.seen)
-
-    def predict(self, memory: HFMemory) -> Array:
-        return memory.law
-
-    def mass(self, memory: HFMemory) -> Array:
-        """The probability ``[...]`` that the model gives to the states now, among all its tokens."""
-        return memory.mass
-
-    def update(self, memory: HFMemory, token: Array) -> HFMemory:
-        past = with_token(memory, token, self.n_states)
-        if self.context is not None and memory.history.shape[-1] >= self.context:
-            raise ValueError(f"the model's context is full: after the prompt it has room for {self.context} states")
-        return HFMemory(past.history, *self._now(past.history, memory.law), past.seen)
-
-    def predict_sequence(self, tokens: Array) -> Array:
-        tokens = self._checked(tokens)
-        return as_kind(self._passed(tokens)[0], tokens)
-
-    def masses(self, tokens: Array) -> Array:
-        """``mass`` before each of the tokens ``[..., T]``."""
-        tokens = self._checked(tokens)
-        return as_kind(self._passed(tokens)[1], tokens)
-
-    # Inside
-
-    def _checked(self, tokens: Array) -> Array:
-        tokens = inputs.sequences_of(tokens, self.n_states)
-        if self.context is not None and tokens.shape[-1] > self.context:
-            raise ValueError(
-                f"tokens must be at most {self.context} long, for which the model has room after the prompt, "
-                f"got {tokens.shape[-1]}"
-            )
-        return tokens
-
-    @torch.no_grad()
-    def _now(self, history: Array, like: Array) -> tuple[Array, Array]:
-        """The law after the history, and its mass; uniform and 0 where there is no room for a state, or no stream."""
-        shape, t = tuple(history.shape[:-1]), history.shape[-1]
-        if (self.context is not None and t >= self.context) or 0 in shape:
-            xp, where = namespace(like), device(like)
-            return xp.zeros((*shape, self.n_states), device=where) + 1 / self.n_states, xp.zeros(shape, device=where)
-        not_training(self.model, "model")
-        flat = as_tensor(history, self.states.device).reshape(int(np.prod(shape)), t)
-        logits_BxV = self.cache.last_logits(self.states.ids(flat))
-        law, mass = self._read(logits_BxV)
-        return as_kind(law.reshape(*shape, self.n_states), like), as_kind(mass.reshape(shape), like)
-
-    @torch.no_grad()
-    def _passed(self, tokens: Array) -> tuple[Tensor, Tensor]:
-        """Laws ``[..., T, S]`` and masses ``[..., T]`` of recorded sequences."""
-        not_training(self.model, "model")
-        T, shape = tokens.shape[-1], tuple(tokens.shape)
-        flat_NxT = as_tensor(tokens, self.states.device).reshape(int(np.prod(shape[:-1])), T)
-        rows = rows_at_once(self.states, self.model.get_input_embeddings().num_embeddings, T)
-        parts = [self._read(self.states.over_all(flat_NxT[i : i + rows])) for i in range(0, len(flat_NxT), rows)]
-        if not parts:
-            return torch.zeros((*shape, self.n_states)), torch.zeros(shape)
-        laws, masses = (torch.cat(part) for part in zip(*parts, strict=True))
-        return laws.reshape(*shape, self.n_states), masses.reshape(shape)
-
-    def _read(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        ids = self.states.token_ids
-        return laws_of(logits[..., ids], "the model"), torch.exp(log_mass_of(logits, ids))
+    def _next_logits(self, tokens_NxT: Tensor) -> Tensor:
+        return self.cache.last_logits(self.states.ids(tokens_NxT))
 
     # What is a token
 

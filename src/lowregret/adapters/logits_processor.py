@@ -84,13 +84,11 @@ class RobustLogitsProcessor(LogitsProcessor):
                 f"robust must be robustify(HFPredictor(...), problem, horizon), got {type(robust).__name__}{base}"
             )
         self.robust = robust
-        states = robust.base.states
+        self._states = states = robust.base.states
         self._ids_S, self._before, self._separator = (
             to_numpy(part.cpu()) for part in (states.token_ids, states.before, states.separator)
         )
-        self._sorted_S = np.sort(self._ids_S)
-        self._state_at = np.argsort(self._ids_S)
-        self._columns: dict[torch.device, Tensor] = {}
+        self._sorted_S, self._state_at = np.sort(self._ids_S), np.argsort(self._ids_S)
         self.pad_token_id = self._pad(pad_token_id)
         self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an Alarm")
         self._histories = Histories(robust, inputs.whole(keep, "keep"))
@@ -105,18 +103,16 @@ class RobustLogitsProcessor(LogitsProcessor):
         rows = to_numpy(input_ids.cpu())
         if scores.ndim != 2 or len(scores) != len(rows):
             raise ValueError(f"scores must be one row for each of {len(rows)} sequences, got {tuple(scores.shape)}")
-        not_training(self.robust.base.model, "model")  # type: ignore[attr-defined]
-        read = self._read_all(rows)
+        not_training(self._states.module, "model")
+        read = [self._read_or_ended(row, i) for i, row in enumerate(rows)]
         due = [i for i, (_, within) in enumerate(read) if within == 0]
         out = torch.full_like(scores, -math.inf)
         if due:
-            ids_S = self._on(scores.device)
-            said_BxS = to_numpy(scores.index_select(1, ids_S).double().cpu())  # never all columns: they are many
-            robust_NxS = self._laws([read[i][0] for i in due], _law_of(said_BxS[due]), due)
-            logs_BxS = np.full_like(said_BxS, -math.inf)
-            with np.errstate(divide="ignore"):
-                logs_BxS[due] = np.log(robust_NxS)
-            out.index_copy_(1, ids_S, torch.as_tensor(logs_BxS, dtype=out.dtype, device=out.device))
+            ids_S = self._states.token_ids.to(scores.device)
+            own_MxS = laws_of(scores.index_select(1, ids_S)[due].double(), "the model")  # never all columns
+            logs_MxS = torch.as_tensor(self._laws([read[i][0] for i in due], to_numpy(own_MxS.cpu()), due)).log()
+            due_M = torch.tensor(due, device=scores.device)
+            out[due_M[:, None], ids_S] = logs_MxS.to(out)
         for i, (_, within) in enumerate(read):
             if within == _ENDED:
                 out[i, self.pad_token_id] = 0.0
@@ -126,7 +122,8 @@ class RobustLogitsProcessor(LogitsProcessor):
 
     def decided(self, sequences: Tensor) -> list[Decided]:
         """For each written sequence (what ``generate`` returned): how many of its states the model itself decided."""
-        read = [states for states, _ in self._read_all(to_numpy(sequences.cpu()), returned=True)]
+        rows_BxL = to_numpy(sequences.cpu())
+        read = [self._read_or_ended(row, i, returned=True)[0] for i, row in enumerate(rows_BxL)]
         found: dict[int, Decided] = {}
         for rows, states_NxT in _by_length(read):
             after, T = self._histories.after(states_NxT), states_NxT.shape[1]
@@ -135,28 +132,9 @@ class RobustLogitsProcessor(LogitsProcessor):
                 found[i] = Decided(T, one.decided / T if T else 1.0, at or None)
         return [found[i] for i in range(len(read))]
 
-    def _on(self, device: torch.device) -> Tensor:
-        """The states' ids, on that device."""
-        if device not in self._columns:
-            self._columns[device] = torch.as_tensor(self._ids_S, device=device)
-        return self._columns[device]
-
     # What is in a row
 
-    def _read_all(self, rows_BxL: np.ndarray, returned: bool = False) -> list[tuple[np.ndarray, int]]:
-        """``_read`` of every row; all at once where none is padded and nothing is wrong."""
-        before, separator = self._before, self._separator
-        P, step = len(before), 1 + len(separator)
-        if before[0] != self.pad_token_id and rows_BxL.shape[1] >= P and (rows_BxL[:, :P] == before).all():
-            rest = rows_BxL[:, P:]
-            tokens, within = rest[:, ::step], rest.shape[1] % step
-            found = np.minimum(np.searchsorted(self._sorted_S, tokens), len(self._sorted_S) - 1)
-            apart = all((rest[:, k::step] == token).all() for k, token in enumerate(separator, start=1))
-            if apart and (self._sorted_S[found] == tokens).all():
-                return [(states_T, within) for states_T in self._state_at[found]]
-        return [self._read_or_ended(row, i, returned) for i, row in enumerate(rows_BxL)]
-
-    def _read_or_ended(self, row: np.ndarray, i: int, returned: bool) -> tuple[np.ndarray, int]:
+    def _read_or_ended(self, row: np.ndarray, i: int, returned: bool = False) -> tuple[np.ndarray, int]:
         """``_read``; for a row that has ended, what was written before its padding.
 
         Unless ``generate`` has ``returned`` it, only a row whose last state was asked for here can have ended: any
@@ -239,15 +217,6 @@ class RobustLogitsProcessor(LogitsProcessor):
         if pad in self._ids_S.tolist():
             raise ValueError(f"pad_token_id {pad} is one of the states: padding could not be told from them")
         return pad
-
-
-def _law_of(logits_NxS: np.ndarray) -> np.ndarray:
-    """The softmax, in float64; logits without one are refused in the words of ``laws_of``."""
-    above = logits_NxS - logits_NxS.max(axis=-1, keepdims=True)
-    if np.isnan(above).any():  # NaN, +inf, or -inf everywhere
-        laws_of(torch.as_tensor(logits_NxS), "the model")
-    weight_NxS = np.exp(above)
-    return weight_NxS / weight_NxS.sum(axis=-1, keepdims=True)
 
 
 def _by_length(states: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:

@@ -1,7 +1,6 @@
 """A module over its own vocabulary as one over the states (Section 2.1), and what is refused of it."""
 
 import inspect
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +41,7 @@ class StateLogits(nn.Module):
         for name, ids in (("token_ids", token_ids), ("before", before), ("separator", separator)):
             self.register_buffer(name, torch.tensor(list(ids), dtype=torch.int64, device=device_of(module)), False)
         self.keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
+        self.vocabulary = 0  # how many tokens it has, once it was tried out
 
     @property
     def device(self) -> torch.device:
@@ -61,7 +61,7 @@ class StateLogits(nn.Module):
         ids_BxL, step = self.ids(tokens_BxT[:, :-1]), 1 + len(self.separator)
         first = len(self.before) - 1  # where the first state is predicted
         if first < 0 and T == 1:
-            return self._nothing_known(B, ids_BxL)
+            return torch.zeros((B, 1, self.vocabulary), device=ids_BxL.device)
         where_T = torch.arange(first if first >= 0 else step - 1, ids_BxL.shape[1], step, device=ids_BxL.device)
         if self.keeps:
             logits_BxTxV = logits_of(self.module(ids_BxL, logits_to_keep=where_T))
@@ -78,9 +78,10 @@ class StateLogits(nn.Module):
         chunks = torch.cat([states_BxTx1, self.separator.expand(B, T, -1)], dim=-1).reshape(B, -1)
         return torch.cat([self.before.expand(B, -1), chunks], dim=1)
 
-    def _nothing_known(self, B: int, ids_BxL: Tensor) -> Tensor:
-        width = int(self.token_ids.max()) + 1
-        return torch.zeros((B, 1, width), device=ids_BxL.device)
+    def rows_at_once(self, steps: int) -> int:
+        """How many sequences go through in one pass, so that their logits fit in memory."""
+        positions = steps if self.keeps else len(self.before) + steps * (1 + len(self.separator))
+        return max(1, _LOGITS_AT_ONCE // (positions * self.vocabulary))
 
 
 def logits_of(said: Any) -> Tensor:
@@ -129,21 +130,13 @@ def different(ids: tuple[int, ...], name: str, shown: Sequence[Any]) -> None:
             raise ValueError(f"{name} must differ: {other!r} and {shown[i]!r} are both token {one}")
 
 
-def prefix_of(bos: Any) -> tuple[int, ...]:
-    """What comes first: nothing, one token, or several."""
-    if bos is None:
-        return ()
-    return (inputs.whole(bos, "bos", least=0),) if isinstance(bos, numbers.Integral) else ids_of(bos, "bos", 1)
-
-
 def laws_of(logits: Tensor, name: str) -> Tensor:
     """Laws from logits over the states, in their precision (float32 at least); NaN is refused."""
     wide = logits.double()
     top = wide.amax(dim=-1)
     if not bool((torch.isfinite(top) & ~wide.isnan().any(dim=-1)).all()):
-        what = (
-            "NaN" if bool(wide.isnan().any()) else "+inf" if bool((top == torch.inf).any()) else "-inf for every state"
-        )
+        bad = {"NaN": wide.isnan(), "+inf": top == torch.inf, "-inf for every state": top == -torch.inf}
+        what = next(name for name, found in bad.items() if bool(found.any()))
         raise ValueError(f"{name} gave logits that make no law: {what}")
     return torch.softmax(wide, dim=-1).to(torch.promote_types(logits.dtype, torch.float32))
 
@@ -172,6 +165,7 @@ def try_out(states: StateLogits, name: str, steps: int) -> None:
     if logits.shape[-1] <= int(states.token_ids.max()):
         highest = int(states.token_ids.max())
         raise ValueError(f"{name} gives {logits.shape[-1]} logits: token {highest}, one of the states, has none")
+    states.vocabulary = logits.shape[-1]
     alike = (ids_BxL[0] == ids_BxL[1]).long().cumprod(dim=0).bool()  # up to where the two rows part
     one, other = (torch.nan_to_num(row[alike].double()) for row in logits)
     tolerance = torch.finfo(logits.dtype).eps ** 0.5
@@ -180,9 +174,3 @@ def try_out(states: StateLogits, name: str, steps: int) -> None:
             f"{name} looks ahead: what it says at a position changes with the tokens after it, so it predicts nothing. "
             "Entry i must be the logits of what follows the ids up to i"
         )
-
-
-def rows_at_once(states: StateLogits, width: int, steps: int) -> int:
-    """How many sequences go through in one pass, so that their logits fit in memory."""
-    positions = steps if states.keeps else len(states.before) + steps * (1 + len(states.separator))
-    return max(1, _LOGITS_AT_ONCE // (positions * max(width, 1)))

@@ -1,5 +1,6 @@
 """Any torch module that gives logits, as a predictor (Section 2.1): one pass for a recorded sequence."""
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from ..arrays import Array, device, namespace
 
 try:
     import torch
+    import torch.nn.functional as F
+    from torch import Tensor
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"FromModule needs {error.name}: pip install 'lowregret[torch]'", name=error.name
@@ -18,27 +21,93 @@ except ModuleNotFoundError as error:
 from ..predictors import Predictor
 from ..predictors.function import no_history, with_token
 from ..transformer.backends import as_kind, as_tensor
-from .state_logits import (
-    StateLogits,
-    a_module,
-    different,
-    ids_of,
-    laws_of,
-    not_training,
-    prefix_of,
-    rows_at_once,
-    try_out,
-)
+from .state_logits import StateLogits, a_module, different, ids_of, laws_of, log_mass_of, not_training, try_out
 
 
-class ModuleMemory(NamedTuple):
+class TokenMemory(NamedTuple):
     history: Array  # [..., t]
     law: Array  # [..., S], what the module says now
+    mass: Array  # [...], the probability that it gave to the states, before they were renormalised
     seen: Array  # [...], tokens so far
 
 
+class TokenPredictor(Predictor):
+    """A predictor over some tokens of a torch module. It remembers the history; a recording takes one pass."""
+
+    states: StateLogits
+    context: int | None  # for how many states there is room, the last of which is predicted and not read
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.states.n_states
+
+    @property
+    def as_module(self) -> StateLogits:
+        """As a torch module over the states: what ``construct.build`` appends Algorithm 1 to."""
+        return self.states
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> TokenMemory:
+        kind = torch.zeros(0, device=self.states.device) if like is None else like
+        past = no_history(batch_shape, kind)
+        return TokenMemory(past.history, *self._now(past.history, kind), past.seen)
+
+    def predict(self, memory: TokenMemory) -> Array:
+        return memory.law
+
+    def mass(self, memory: TokenMemory) -> Array:
+        """The probability ``[...]`` that the module gives to the states now, among all its tokens."""
+        return memory.mass
+
+    def update(self, memory: TokenMemory, token: Array) -> TokenMemory:
+        past = with_token(memory, token, self.n_states)
+        if self.context is not None and memory.history.shape[-1] >= self.context:
+            raise ValueError(f"the model's context is full: it has room for {self.context} states")
+        return TokenMemory(past.history, *self._now(past.history, memory.law), past.seen)
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        return self._recorded(tokens)[0]
+
+    def masses(self, tokens: Array) -> Array:
+        """``mass`` before each of the tokens ``[..., T]``."""
+        return self._recorded(tokens)[1]
+
+    @torch.no_grad()
+    def _now(self, history: Array, like: Array) -> tuple[Array, Array]:
+        """The law after the history, and its mass; uniform and 0 where there is no room for a state, or no stream."""
+        shape, t = tuple(history.shape[:-1]), history.shape[-1]
+        if (self.context is not None and t >= self.context) or 0 in shape:
+            xp, where = namespace(like), device(like)
+            return xp.zeros((*shape, self.n_states), device=where) + 1 / self.n_states, xp.zeros(shape, device=where)
+        not_training(self.states.module, "model")
+        logits_NxV = self._next_logits(as_tensor(history, self.states.device).reshape(int(np.prod(shape)), t))
+        law, mass = self._read(logits_NxV)
+        return as_kind(law.reshape(*shape, self.n_states), like), as_kind(mass.reshape(shape), like)
+
+    @abstractmethod
+    def _next_logits(self, tokens_NxT: Tensor) -> Tensor:
+        """Logits ``[N, V]`` of what follows the tokens."""
+
+    @torch.no_grad()
+    def _recorded(self, tokens: Array) -> tuple[Array, Array]:
+        """Laws ``[..., T, S]`` and masses ``[..., T]`` of recorded sequences."""
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        shape, T, room = tuple(tokens.shape), tokens.shape[-1], self.context
+        if room is not None and room < T:
+            raise ValueError(f"tokens must be at most {room} long, for which the model has room, got {T}")
+        not_training(self.states.module, "model")
+        flat_NxT = as_tensor(tokens, self.states.device).reshape(int(np.prod(shape[:-1])), T)
+        rows = self.states.rows_at_once(T)
+        parts = [self._read(self.states.over_all(flat_NxT[i : i + rows])) for i in range(0, len(flat_NxT), rows)]
+        laws, masses = map(torch.cat, zip(*parts, strict=True)) if parts else (torch.zeros(0), torch.zeros(0))
+        return as_kind(laws.reshape(*shape, self.n_states), tokens), as_kind(masses.reshape(shape), tokens)
+
+    def _read(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        ids = self.states.token_ids
+        return laws_of(logits[..., ids], "the model"), torch.exp(log_mass_of(logits, ids))
+
+
 @dataclass(frozen=True, eq=False)
-class FromModule(Predictor):
+class FromModule(TokenPredictor):
     """A torch module ``ids[B, L] -> logits[B, L, V]`` as a predictor; entry i is for what follows ``ids[:, :i + 1]``.
 
     A recorded sequence takes one pass. A stream sends its whole history through the module at each step, since it knows
@@ -72,64 +141,18 @@ class FromModule(Predictor):
     def __post_init__(self) -> None:
         module, ids = a_module(self.module, "module"), ids_of(self.token_ids, "token_ids", 1)
         different(ids, "token_ids", ids)
-        before = prefix_of(self.bos)
+        before = () if self.bos is None else ids_of(np.atleast_1d(self.bos), "bos", 1)
         room = None if self.context is None else inputs.whole(self.context, "context")
         if room is not None and len(before) > room:
             raise ValueError(f"bos is {len(before)} tokens long, and the context {room}: nothing could be predicted")
-        steps = None if room is None else room - len(before) + 1  # the last one is predicted, not read
-        states = StateLogits(module, ids, before)
-        inputs.keep(self, token_ids=ids, context=steps, states=states)
-        try_out(states, "module", steps or 4)
-
-    @property
-    def n_states(self) -> int:  # type: ignore[override]
-        return len(self.token_ids)
-
-    @property
-    def as_module(self) -> StateLogits:
-        """The module as a torch module over the states: what ``construct.build`` appends Algorithm 1 to."""
-        return self.states
+        steps = None if room is None else room - len(before) + 1
+        inputs.keep(self, token_ids=ids, context=steps, states=StateLogits(module, ids, before))
+        try_out(self.states, "module", steps or 4)
 
     def __repr__(self) -> str:
         return f"FromModule({type(self.module).__name__} over tokens {list(self.token_ids)}, bos {self.bos})"
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ModuleMemory:
-        kind = torch.zeros(0, device=self.states.device) if like is None else like
-        past = no_history(batch_shape, kind)
-        return ModuleMemory(past.history, self._now(past.history, kind), past.seen)
-
-    def predict(self, memory: ModuleMemory) -> Array:
-        return memory.law
-
-    def update(self, memory: ModuleMemory, token: Array) -> ModuleMemory:
-        past = with_token(memory, token, self.n_states)
-        if self.context is not None and memory.history.shape[-1] >= self.context:
-            raise ValueError(f"the context is full: the module has room for {self.context} states and no more")
-        return ModuleMemory(past.history, self._now(past.history, memory.law), past.seen)
-
-    def predict_sequence(self, tokens: Array) -> Array:
-        tokens = inputs.sequences_of(tokens, self.n_states)
-        if self.context is not None and tokens.shape[-1] > self.context:
-            raise ValueError(
-                f"tokens must be at most {self.context} long, for which the module has room, got {tokens.shape[-1]}"
-            )
-        return as_kind(self._laws(tokens), tokens)
-
-    def _now(self, history: Array, like: Array) -> Array:
-        """The law after the history; uniform where no more tokens can follow."""
-        xp = namespace(history)
-        if self.context is not None and history.shape[-1] >= self.context:
-            return namespace(like).zeros((*history.shape[:-1], self.n_states), device=device(like)) + 1 / self.n_states
-        unread = xp.zeros((*history.shape[:-1], 1), dtype=xp.int64, device=device(history))
-        return as_kind(self._laws(xp.concat([history, unread], axis=-1))[..., -1, :], like)
-
-    @torch.no_grad()
-    def _laws(self, tokens: Array) -> Any:
-        not_training(self.module, "module")
-        T = tokens.shape[-1]
-        flat_NxT = as_tensor(tokens, self.states.device).reshape(int(np.prod(tokens.shape[:-1])), T)
-        rows = rows_at_once(self.states, max(self.token_ids) + 1, T)
-        parts = [self.states(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
-        if not parts:
-            return torch.zeros((*tokens.shape, self.n_states))
-        return laws_of(torch.cat(parts), "the module").reshape(*tokens.shape, self.n_states)
+    def _next_logits(self, tokens_NxT: Tensor) -> Tensor:
+        unread_NxT, rows = F.pad(tokens_NxT, (0, 1)), self.states.rows_at_once(tokens_NxT.shape[1] + 1)
+        parts = [self.states.over_all(part)[:, -1] for part in unread_NxT.split(rows)]
+        return torch.cat(parts)
