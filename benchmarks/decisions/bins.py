@@ -10,8 +10,21 @@ import numpy as np
 
 from lowregret import DecisionProblem, Payoff, inputs
 from lowregret.arrays import frozen
-from lowregret.forecasts import Forecast
+from lowregret.forecasts import Quantiles, Samples
 from lowregret.problems import numbers_apart
+
+
+def cumulative(forecast: Samples | Quantiles, points: np.ndarray) -> np.ndarray:
+    """The probability of an outcome at most each of the points ``[E]``, ``[..., E]``; straight between quantiles."""
+    below = (forecast.values[..., None, :] <= points[:, None]).sum(axis=-1)
+    if isinstance(forecast, Samples):
+        found: np.ndarray = below / forecast.values.shape[-1]
+        return found
+    levels, values, Q = forecast.levels, forecast.values, len(forecast.levels)
+    at, after = np.clip(below - 1, 0, Q - 1), np.clip(below, 0, Q - 1)
+    low, high = np.take_along_axis(values, at, -1), np.take_along_axis(values, after, -1)
+    level = levels[at] + (levels[after] - levels[at]) * (points - low) / np.where(high > low, high - low, 1.0)
+    return np.where(below == 0, 0.0, np.where(below >= Q, 1.0, level))
 
 
 class Gap(NamedTuple):
@@ -86,11 +99,11 @@ class Bins:
         """In which range each outcome lies, as integers of the same shape: ``problems.Positions`` of the states."""
         return np.searchsorted(self.edges[1:-1], self._within(outcomes, "outcomes"), side="left")
 
-    def probs(self, forecast: Forecast) -> np.ndarray:
+    def probs(self, forecast: Samples | Quantiles) -> np.ndarray:
         """The probability of each range, ``[..., S]``; mass outside the edges counts for the first and the last."""
-        if not isinstance(forecast, Forecast):
+        if not isinstance(forecast, Samples | Quantiles):
             raise ValueError(f"forecast must be Samples or Quantiles, got {type(forecast).__name__}")
-        inner = forecast.cdf(self.edges[1:-1])
+        inner = cumulative(forecast, self.edges[1:-1])
         found = np.clip(np.diff(inner, axis=-1, prepend=0.0, append=1.0), 0.0, None)
         law: np.ndarray = found / found.sum(axis=-1, keepdims=True)
         return law

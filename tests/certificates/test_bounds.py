@@ -33,7 +33,7 @@ def test_the_printed_numbers() -> None:
 
 
 def test_the_exact_worst_case_of_the_urn() -> None:
-    for horizon, scaled in ((64, 0.934), (1024, 1.231), (8192, 1.405)):
+    for horizon, scaled in ((64, 0.934), (1024, 1.231)):
         worst = worst_case_by_counts(lr.PolyaUrn(2), lr.matching(), horizon, horizon**-0.5)
         assert worst * math.sqrt(horizon) == pytest.approx(scaled, abs=5e-4)
 
@@ -125,7 +125,7 @@ def test_the_bounds_on_the_gap_are_not_idle() -> None:
     assert 1 / 2 < closest <= 1
 
 
-@pytest.mark.parametrize("horizon", [128, 512, 1024])
+@pytest.mark.parametrize("horizon", [128, pytest.param(1024, marks=pytest.mark.long)])
 def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
     """An adversary that always picks the state worst for the robust player, after an honest start of any length."""
     for problem, base in (
@@ -205,17 +205,6 @@ def test_sharpened_certificates_stay_sharp() -> None:
     sharp = certificate.sharpen()
     assert sharp.at(100).regret_bound == sharp.regret_bound
     assert sharp.at(50).terms["fallback"] < certificate.at(50).terms["fallback"]
-
-
-def test_settings_in_numpy_numbers_can_be_written_down() -> None:
-    gap = algorithm_1(lr.matching(), lr.RegretGap(100, alpha=np.float32(1)))
-    for setting in (with_urn(lr.matching(), np.int64(100)), gap):
-        json.loads(setting.certificate.to_json())
-
-
-def test_long_horizons_cost_nothing() -> None:
-    assert 0 < with_urn(lr.matching(), 10**12).certificate.regret_bound < 1e-4
-    assert with_urn(lr.matching(), None, 0.01).certificate.at(10**12).regret_bound < 1e-4
 
 
 def test_certificates_print_and_dump() -> None:

@@ -177,14 +177,7 @@ def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
         assert max(own[n] + own[total - n] for n in range(total + 1)) <= after[total] + 1e-12
 
 
-def test_what_is_assumed_names_who_acts_after_the_alarm_and_no_law_that_is_answered() -> None:
-    for fallback, then in ((lr.policies.AdaHedge(MATCHING), True), (lr.PolyaUrn(2), False)):
-        acted = lr.Guard(MATCHING, response=lr.QuantalResponse(0.1), fallback=fallback).certificate.assumptions[0]
-        assert ("as AdaHedge says from then on" in acted) == then
-        assert acted.startswith("every step is acted on by the quantal response at temperature 0.1")
-
-
-def test_without_a_horizon_a_way_back_over_an_urn_has_a_bound_and_over_others_none() -> None:
+def test_without_a_horizon_recovery_over_an_urn_has_a_bound_and_over_others_none() -> None:
     """Quantal responses on a schedule: the bound of an urn begun late is known up to a prior of 2."""
     for safe, known in ((None, True), (lr.PolyaUrn(2), True), (lr.PolyaUrn(2, 3.0), False)):
         setting = lr.robust.algorithm_1(MATCHING, lr.ExactTest(0.05), lr.Recovery(safe=safe))
