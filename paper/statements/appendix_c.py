@@ -140,9 +140,6 @@ def definition_c_3() -> list[Claim]:
     ]
 
 
-# Appendix C: unknown decision problem, false alarms.
-
-
 TESTS = ("exact", "threshold")
 
 

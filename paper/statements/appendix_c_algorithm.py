@@ -21,8 +21,6 @@ from .appendix_c import alarm_times, laws
 from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import some_model
 
-# Appendix C: the constants of Theorem C.4.
-
 
 @statement(
     "C.4, the constants",
@@ -238,9 +236,6 @@ def four_sources() -> list[Claim]:
         at_most("largest regret, bets, against the bound", max(row[2] for row in found.values()), bound),
         at_most("bets: largest deviation from known figures, in standard errors", max(off), 4),
     ]
-
-
-# Appendix C: the two stages in the proof of Theorem C.4.
 
 
 @statement(

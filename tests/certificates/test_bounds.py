@@ -187,6 +187,26 @@ def test_a_certificate_of_several_episodes_holds_at_its_horizon() -> None:
         guard.certificate.at(8)
 
 
+def test_an_outcome_that_never_came_may_have_cost_the_span() -> None:
+    """For states and for numbers; also to the model."""
+    line = lr.Payoff(lambda sign, move: sign * np.clip(move, -1, 1), [-1.0, 1.0], -1, 1, knots=[-1, 1])
+    for problem, forecast, outcome in ((lr.matching(), [0.5, 0.5], 1), (line, lr.Samples([0.1, -0.2, 0.3]), 0.2)):
+        certificates = []
+        for missed in (0, 2):
+            guard = lr.Guard(problem, test=lr.ExactTest(0.05, 4000))
+            for t in range(10 + missed):
+                guard.advise(forecast)
+                guard.skip() if t in range(3, 3 + missed) else guard.observe(outcome)
+            certificates.append(guard.certificate)
+        none, two = certificates
+        assert two.regret_bound - none.regret_bound == pytest.approx(2 * problem.span / 4000)
+        if isinstance(none, lr.Certificate):
+            assert two.against_model - none.against_model == pytest.approx(2 * problem.span / 4000)
+            assert two.interval(2, 50) - none.interval(2, 50) == pytest.approx(2 * problem.span)
+        else:
+            assert two.bound_so_far > none.bound_so_far
+
+
 def test_unknown_horizons_hold_at_every_step() -> None:
     certificate = with_urn(lr.matching(), None, 0.01).certificate
     assert certificate.regret_bound == 1

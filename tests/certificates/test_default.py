@@ -164,6 +164,20 @@ def test_the_second_bettor_runs_wherever_there_can_be_one() -> None:
         assert not lr.Guard(MATCHING, **settings).setting.has_second_bettor
 
 
+def test_sharpened_best_responses_are_charged_by_the_programmes() -> None:
+    """Where payoffs change nothing is exact: others than these may come."""
+    problem = lr.DecisionProblem([[1, 0, 0.2], [0, 1, 0.4], [0.4, 0.4, 0.9]])
+    guard = lr.Guard(problem, test=lr.ExactTest(0.05, 300), lag=2)
+    prior, given = prior_of(guard.setting), guard.certificate
+    before = switching.before(problem, prior, guard.setting.class_delta, 0.0, 1, 2, True, 300)(np.arange(301))
+    charges = best_response.exact_kappa(problem, prior.rates_K)
+    log_costs_K = 2 * -np.log(prior.weights_K(1) * guard.setting.class_delta)
+    assert before[200] == pytest.approx(min((200 * charges + log_costs_K) / prior.rates_K))
+    assert sum(given.sharpen().terms.values()) < sum(given.terms.values())
+    changing = lr.Guard(problem.changing(-1, 1), test=lr.ExactTest(0.05, 300)).certificate
+    assert changing.sharpen() == changing
+
+
 def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
     T, guard = 40, lr.Guard(MATCHING, test=lr.ExactTest(0.2, 40), against=lr.Actions(per=2))
