@@ -18,7 +18,7 @@ from lowregret.robust import algorithm_1
 from lowregret.rules import RegretGap
 
 from .claims import Claim, at_least, at_most, equals, statement
-from .exhaustive import some_laws_of_prefixes, some_problem
+from .exhaustive import some_forecasts, some_problem
 from .section_3 import threshold_at
 
 COIN, GAME = matching(), rock_paper_scissors()
@@ -32,7 +32,7 @@ COIN, GAME = matching(), rock_paper_scissors()
 )
 def shares_of_an_unknown_horizon() -> list[Claim]:
     """The sums over 10^6 steps, 40 rates and 1,000 starts with what is left; the chance of an alarm under models with a
-    law for every prefix, all sequences of 8, the exact test and the threshold."""
+    forecast for every prefix, all sequences of 8, the exact test and the threshold."""
     t = np.arange(1.0, 1e6 + 1)
     failures = float(np.exp(-certificates.anytime_log(t, 0.3)).sum()) / (0.3 * (1 - 6 / math.pi**2 / (1e6 + 0.5)))
     prior = prior_of(algorithm_1(COIN, ExactTest(0.3)))
@@ -41,7 +41,7 @@ def shares_of_an_unknown_horizon() -> list[Claim]:
     tokens = all_sequences(2, T)
     for _ in range(5):
         problem = some_problem(rng, 3, 2)
-        probs = some_laws_of_prefixes(rng, tokens, 2)
+        probs = some_forecasts(rng, tokens, 2)
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
         for test in (ExactTest(0.4), RegretGap(None, delta=0.4, span_aware=True)):
             alarm_N = Engine(algorithm_1(problem, test, PolyaUrn(2))).alarm_times(probs, tokens)
@@ -69,7 +69,7 @@ def bounds_for_an_unknown_horizon() -> list[Claim]:
         T, tokens = (9, all_sequences(2, 9)) if S == 2 else (6, all_sequences(3, 6))
         regret = external_regret(problem, Respond(PolyaUrn(S), problem, None), tokens).max(axis=0)
         urn_used.append((regret / [certificates.urn_anytime(problem, t) for t in range(1, T + 1)]).max())
-        probs = some_laws_of_prefixes(rng, tokens, S)
+        probs = some_forecasts(rng, tokens, S)
         for test in (ExactTest(0.9), RegretGap(None, delta=0.9, span_aware=True)):
             setting = algorithm_1(problem, test, PolyaUrn(S))
             engine = Engine(setting)
@@ -160,7 +160,7 @@ def steps_for(n_states: int) -> int:
     verdict="beyond",
 )
 def false_alarms_are_rare() -> list[Claim]:
-    """Twelve random games, a law for every prefix, all sequences: the mean of E_t at every t, and the chance of an
+    """Twelve random games, a forecast for every prefix, all sequences: the mean of E_t at every t, and the chance of an
     alarm, for a known and an unknown horizon; E_t and the alarms beside the definition.
     Guessing bits with one law: the largest chance."""
     rng, means, used, off, wrong = np.random.default_rng(0), [], [], [], 0
@@ -168,7 +168,7 @@ def false_alarms_are_rare() -> list[Claim]:
         problem = some_problem(rng, 3)
         S = problem.n_states
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
-        probs = some_laws_of_prefixes(rng, tokens, S)
+        probs = some_forecasts(rng, tokens, S)
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
         for horizon in (T, None):
             setting = algorithm_1(problem, ExactTest(0.3, horizon), PolyaUrn(S))
@@ -205,15 +205,15 @@ def false_alarms_are_rare() -> list[Claim]:
     verdict="beyond",
 )
 def no_interval_is_bad() -> list[Claim]:
-    """Eight random games, a law for every prefix, all sequences, all intervals that end before the alarm: beside the
-    bound from what was charged, in the words of the theorem, and beside the certificate's."""
+    """Eight random games, a forecast for every prefix, all sequences, all intervals that end before the alarm: beside
+    the bound from what was charged, in the words of the theorem, and beside the certificate's."""
     rng, used, promised = np.random.default_rng(1), [], []
     for i in range(8):
         problem = some_problem(rng, 3)
         S = problem.n_states
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
         setting = algorithm_1(problem, ExactTest(0.9, (T, None, T)[i % 3]), PolyaUrn(S))
-        probs = some_laws_of_prefixes(rng, tokens, S)
+        probs = some_forecasts(rng, tokens, S)
         alarm_N = Engine(setting).alarm_times(probs, tokens)
         gain, charge = gains_and_charges(setting, probs, tokens)
         for end in range(1, T + 1):
@@ -322,13 +322,13 @@ def the_charge_is_bounded() -> list[Claim]:
     verdict="beyond",
 )
 def regret_is_bounded() -> list[Claim]:
-    """Nine random games and guessing bits, a law for every prefix, all sequences, every step; four fallbacks."""
+    """Nine random games and guessing bits, a forecast for every prefix, all sequences, every step; four fallbacks."""
     rng, used = np.random.default_rng(3), []
     for i in range(10):
         problem = COIN if i < 2 else some_problem(rng, 3)
         S = problem.n_states
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
-        probs = some_laws_of_prefixes(rng, tokens, S)
+        probs = some_forecasts(rng, tokens, S)
         test = ExactTest(0.95, T)
         predicted = [algorithm_1(problem, test, play) for play in (PolyaUrn(S), Recovery(budget=0.2))]
         policies = [Hedge(problem, T), AdaHedge(problem)]
