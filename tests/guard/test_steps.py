@@ -22,7 +22,7 @@ def test_before_the_alarm_the_model_and_after_it_the_fallback() -> None:
     for step in range(1, 30):
         advice = guard.advise(WRONG)
         law = urn / urn.sum() if guard.events else np.array(WRONG)
-        np.testing.assert_allclose(advice.law, law, rtol=1e-12)
+        np.testing.assert_allclose(advice.forecast, law, rtol=1e-12)
         np.testing.assert_allclose(advice.policy, COIN.quantal_response(law, 1.0), rtol=1e-12)
         assert (advice.step, advice.action) == (step, int(advice.policy.argmax()))
         assert (advice.trusted, advice.share) == ((False, 0.0) if guard.events else (True, 1.0))

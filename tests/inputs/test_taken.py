@@ -32,7 +32,7 @@ PREDICTORS: dict[str, lr.Predictor] = {
 def test_sums_off_by_less_than_a_millionth(n: int | None, off: float, carry: Any) -> None:
     guard = lr.Guard(GAME, streams=n)
     forecast = carry(np.random.default_rng(0).dirichlet(np.ones(3), guard.shape) * (1 + off))
-    np.testing.assert_allclose(guard.advise(forecast).law, np.asarray(forecast) / (1 + off), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(guard.advise(forecast).forecast, np.asarray(forecast) / (1 + off), rtol=0, atol=1e-12)
     assert np.shape(GAME.best_response(forecast)) == guard.shape
     assert np.allclose(np.asarray(GAME.quantal_response(forecast, 0.1)).sum(-1), 1)
 
@@ -48,7 +48,7 @@ def test_sums_do_not_depend_on_how_they_are_added() -> None:
 @pytest.mark.parametrize("carry", [list, tuple, np.array, lambda p: np.array(p, dtype=np.uint8), torch.tensor])
 def test_certain_forecasts_may_be_integers(carry: Any) -> None:
     guard = lr.Guard(GAME)
-    assert guard.advise(carry([0, 1, 0])).law.tolist() == [0.0, 1.0, 0.0]
+    assert guard.advise(carry([0, 1, 0])).forecast.tolist() == [0.0, 1.0, 0.0]
     guard.observe(1)
     assert guard.events == []
     assert int(GAME.best_response(carry([0, 1, 0]))) == 1
@@ -58,7 +58,7 @@ def test_single_precision_is_kept() -> None:
     beliefs = np.random.default_rng(0).dirichlet(np.ones(3), 2).astype(np.float32)
     assert GAME.quantal_response(beliefs, 0.1).dtype == np.float32
     assert GAME.quantal_response(torch.tensor(beliefs), 0.1).dtype == torch.float32
-    assert np.allclose(lr.Guard(GAME, streams=2).advise(beliefs).law, beliefs, rtol=0, atol=1e-7)
+    assert np.allclose(lr.Guard(GAME, streams=2).advise(beliefs).forecast, beliefs, rtol=0, atol=1e-7)
 
 
 # Numbers
@@ -134,7 +134,7 @@ def test_one_state_or_one_action_is_a_problem(shape: tuple[int, int]) -> None:
 
 def test_fleets_of_no_streams() -> None:
     guard = lr.Guard(GAME, streams=0)
-    assert guard.advise(np.zeros((0, 3))).law.shape == (0, 3)
+    assert guard.advise(np.zeros((0, 3))).forecast.shape == (0, 3)
     guard.observe(np.zeros(0, dtype=np.int64))
     guard.restart([])
     assert guard.regret.shape == (0,)
@@ -235,7 +235,7 @@ def test_gradients_stay_outside() -> None:
     assert lr.predictors.Scheduled(probs[None]).probs_TxS.tolist() == [[0.25, 0.75]]
     assert lr.FromFunction(lambda h: probs, 2).predict_sequence([0, 1]).tolist() == [[0.25, 0.75]] * 2
     assert COIN.invert_quantal_response([0.5, 0.5], 0.1, near=probs).tolist() == [0.5, 0.5]
-    assert lr.Guard(COIN).advise(probs).law.tolist() == [0.25, 0.75]
+    assert lr.Guard(COIN).advise(probs).forecast.tolist() == [0.25, 0.75]
 
 
 # Aliases
@@ -286,10 +286,10 @@ def test_what_a_player_gives_is_not_its_memory(player: Any, shape: tuple[int, ..
 def test_what_a_guard_takes_and_gives_is_not_its_memory() -> None:
     guard, forecast = lr.Guard(COIN, streams=2), np.array([[0.2, 0.8]] * 2)
     advice, before = guard.advise(forecast), guard.dumps()
-    for given in (forecast, advice.policy, advice.law, guard.policy(), guard.regret, guard.share):
+    for given in (forecast, advice.policy, advice.forecast, guard.policy(), guard.regret, guard.share):
         given[...] = 7
     assert guard.dumps() == before
-    assert guard.advice().law.tolist() == [[0.2, 0.8]] * 2
+    assert guard.advice().forecast.tolist() == [[0.2, 0.8]] * 2
 
 
 def test_a_masked_outcome_is_missing_and_a_masked_forecast_is_refused() -> None:
