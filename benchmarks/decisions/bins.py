@@ -2,7 +2,20 @@
 
 import numpy as np
 
-from lowregret.forecasts import Forecast
+from lowregret.forecasts import Quantiles, Samples
+
+
+def cumulative(forecast: Samples | Quantiles, points: np.ndarray) -> np.ndarray:
+    """The probability of an outcome at most each of the points ``[E]``, ``[..., E]``; straight between quantiles."""
+    below = (forecast.values[..., None, :] <= points[:, None]).sum(axis=-1)
+    if isinstance(forecast, Samples):
+        found: np.ndarray = below / forecast.values.shape[-1]
+        return found
+    levels, values, Q = forecast.levels, forecast.values, len(forecast.levels)
+    at, after = np.clip(below - 1, 0, Q - 1), np.clip(below, 0, Q - 1)
+    low, high = np.take_along_axis(values, at, -1), np.take_along_axis(values, after, -1)
+    level = levels[at] + (levels[after] - levels[at]) * (points - low) / np.where(high > low, high - low, 1.0)
+    return np.where(below == 0, 0.0, np.where(below >= Q, 1.0, level))
 
 
 class Bins:
@@ -41,9 +54,9 @@ class Bins:
         """In which range each outcome lies, as integers of the same shape."""
         return np.searchsorted(self.edges[1:-1], outcomes, side="left")
 
-    def probs(self, forecast: Forecast) -> np.ndarray:
+    def probs(self, forecast: Samples | Quantiles) -> np.ndarray:
         """The probability of each range, ``[..., S]``; mass outside the edges counts for the first and the last."""
-        inner = forecast.cdf(self.edges[1:-1])
+        inner = cumulative(forecast, self.edges[1:-1])
         found = np.clip(np.diff(inner, axis=-1, prepend=0.0, append=1.0), 0.0, None)
         probs: np.ndarray = found / found.sum(axis=-1, keepdims=True)
         return probs
