@@ -127,8 +127,8 @@ def test_the_cache_follows_streams_that_are_reordered(model):
         again = predictor.update(memory, tokens[:, 3])  # a fork: the cache has gone on without it
     assert calls == [(3, 1), (3, 6)]
     recorded = predictor.predict_sequence(np.concatenate([tokens, tokens[:, :1]], axis=1))[:, -1]
-    np.testing.assert_allclose(chosen.law, recorded[[2, 0, 2]], atol=2e-6)
-    np.testing.assert_allclose(again.law, recorded, atol=2e-6)
+    np.testing.assert_allclose(chosen.probs, recorded[[2, 0, 2]], atol=2e-6)
+    np.testing.assert_allclose(again.probs, recorded, atol=2e-6)
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -144,7 +144,7 @@ def test_a_cache_is_not_used_by_a_model_with_other_weights(counted):
         else:
             weight.data = weight.data * 1.5
     recorded = predictor.predict_sequence(np.array([1, 2, 0]))[-1]
-    np.testing.assert_allclose(predictor.update(memory, 2).law, recorded, atol=2e-6)
+    np.testing.assert_allclose(predictor.update(memory, 2).probs, recorded, atol=2e-6)
 
 
 def test_states_follow_a_model_that_is_moved():
@@ -272,12 +272,12 @@ def test_logits_that_make_no_law_are_refused():
     with torch.no_grad():
         weight[5] = float("nan")
     for ask in (lambda: predictor.predict_sequence([0, 1]), lambda: module.predict_sequence([0, 1]), predictor.start):
-        with pytest.raises(ValueError, match="gave logits that make no law: NaN"):
+        with pytest.raises(ValueError, match="gave logits that make no forecast: NaN"):
             ask()
     for value, what in ((float("inf"), r"\+inf"), (-float("inf"), "-inf for every state")):
         masked = torch.nn.Module()
         masked.forward = lambda ids, value=value: torch.full((*ids.shape, SIZE), value)
-        with pytest.raises(ValueError, match=f"make no law: {what}"):
+        with pytest.raises(ValueError, match=f"make no forecast: {what}"):
             lr.FromModule(masked.eval(), STATES, bos=1).predict_sequence([0, 1])
 
 
@@ -317,5 +317,5 @@ def test_memories_are_written_down_and_forks_cost_no_truth(model):
 def test_no_streams_at_all(model):
     predictor = lr.HFPredictor(model, STATES, prompt=PROMPT)
     memory = predictor.start((2, 0))
-    assert memory.law.shape == (2, 0, 3)
-    assert predictor.update(memory, torch.zeros((2, 0), dtype=torch.int64)).law.shape == (2, 0, 3)
+    assert memory.probs.shape == (2, 0, 3)
+    assert predictor.update(memory, torch.zeros((2, 0), dtype=torch.int64)).probs.shape == (2, 0, 3)
