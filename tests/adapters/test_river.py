@@ -65,8 +65,8 @@ def test_equals_a_guard_driven_by_hand(which: str) -> None:
             side = {"context": t % 2, "scale": 1 - t % 3 / 4, "references": {"desk": {"storm": 0.3, "calm": 0.7}}}
         advice = guard.advise(probs, **side)
         assert list(model.policy_one(x, **side).values()) == advice.policy.tolist()
-        assert model.predict_proba_one(x, **side) == dict(zip(labels, advice.law.tolist(), strict=True))
-        guess = advice.action if which == "guessing" else advice.law.argmax()
+        assert model.predict_proba_one(x, **side) == dict(zip(labels, advice.forecast.tolist(), strict=True))
+        guess = advice.action if which == "guessing" else advice.forecast.argmax()
         assert model.predict_one(x, **side) == labels[guess]
         guard.observe(Positions(LABELS.index(label)))
         inner.learn_one(x, y)

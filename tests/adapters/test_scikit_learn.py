@@ -118,7 +118,7 @@ def test_equals_a_guard_driven_by_hand(which: str) -> None:
         advice = guard.advise(probs * (1 - floor) + floor / 3 if floor else probs, **side)
         said = {"id": f"day {t}" if guard.lag > 1 else None, **beside}  # asked three times, it is one step
         assert model.policy(row, **said).tolist() == [advice.policy.tolist()]
-        probs_K = in_order(sorted(STATES), order, advice.law[None])[0]
+        probs_K = in_order(sorted(STATES), order, advice.forecast[None])[0]
         assert model.predict_proba(row, **said).tolist() == [probs_K.tolist()]
         guess = order[advice.action] if pattern is None else sorted(STATES)[probs_K.argmax()]
         assert model.predict(row, **said).tolist() == [guess]

@@ -15,6 +15,7 @@ import lowregret as lr
 from lowregret.audits import Refused, audit, parts
 from lowregret.audits.auditing import Audit, survivors
 
+from ..conftest import sweep
 from .shops import LENGTHS, SHOP, STALL, gained, one, shops, shuffled
 
 QUANTILES = {"state": "sold"}
@@ -66,7 +67,7 @@ def assert_same(found: Audit, wanted: Audit) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", None])
+@pytest.mark.parametrize("suffix", sweep([".csv", ".parquet", None], usual=1))
 def test_a_log_that_is_dealt_out_on_the_disk_has_the_same_answer(
     way: str, suffix: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from scipy import stats
 import lowregret as lr
 from lowregret.audits.backtesting import backtest, replayed
 from lowregret.audits.recording import recording_of
+from lowregret.guard.events import Alarm
 from lowregret.problems import Positions
 
 from ..conftest import extra
@@ -366,7 +367,7 @@ def test_json_has_no_infinities():
     assert found.switches[0].excluded
     assert np.isinf(found.log_e[0]).tolist() == [False] * 25 + [True] * 25
     assert about["switches"][0]["evidence"] is None
-    assert "probability 0" in about["switches"][0]["told"]
+    assert "probability 0" in about["switches"][0]["message"]
     assert about["earned"] == pytest.approx(found.earned)
     assert about["streams"][0]["switched_at"] == 26
     assert about["regret_bound"] == found.certificate.at(50).regret_bound
@@ -397,31 +398,27 @@ def test_the_evidence_reaches_its_threshold_with_the_alarm():
     assert ("streams that switched", "2 of 5") in found.table().rows
 
 
-def test_pictures_add_up_payoffs(tmp_path):
+def test_pictures_add_up_payoffs():
     forecasts, outcomes, given = games("states", ("today", "scale"))
     found = backtest(SHOP, forecasts, Positions(outcomes), names=list(LENGTHS), **given)
     for stream in (None, "b"):
-        figure = found.plot(stream)
-        money, evidence = figure.axes
-        lines = {line.get_label(): line.get_ydata()[-1] for line in money.lines if line.get_label()[0] != "_"}
+        money, evidence = found.plot(stream).axes
+        lines = {line.get_label(): line.get_ydata()[-1] for line in money.lines}
         chosen = [result for result in found.streams if stream in (None, result.stream)]
-        asked = {name: sum(result.steps * result.earned[name] for result in chosen) for name in lines}
-        assert lines == pytest.approx(asked)
+        expected = {name: sum(result.steps * result.earned[name] for result in chosen) for name in lines}
+        assert lines == pytest.approx(expected)
         assert set(lines) == {*found.paid, "best fixed action"}
-        assert evidence.lines
-        figure.savefig(tmp_path / "figure.png")
-
-
-def test_of_many_switches_the_marks_are_from_all_streams():
-    states = np.zeros((230, 40), dtype=int)
-    states[:115, :] = 1  # these switch early
-    states[115:, 20:] = 1
-    found = backtest(lr.matching(), np.tile([0.9, 0.1], (230, 40, 1)), states)
-    money = found.plot().axes[0]
-    marks = [line.get_xdata()[0] for line in money.lines if line.get_label()[0] == "_"]
-    assert set(marks) == {event.step for event in found.switches}
-    assert f"{len(marks)} marked" in money.get_title()
-    assert len(marks) <= 200 < len(found.switches)
+        (marks,) = money.collections
+        steps = [event.step for event in found.switches if stream in (None, event.stream)]
+        assert [line[0, 0] for line in marks.get_segments()] == steps
+        *streams, needed = evidence.lines
+        alarms = [
+            event.stream for event in found.switches if isinstance(event, Alarm) and stream in (None, event.stream)
+        ]
+        assert [line.get_label() for line in streams] == [f"stream {name}" for name in alarms]
+        assert needed.get_ydata() == pytest.approx([np.log(20)] * 2)
+    untested = backtest(lr.Guard(SHOP, test=lr.NoTest()), forecasts, Positions(outcomes), fallback=False).plot()
+    assert untested.axes[1].lines
 
 
 PROBS, STATES = [[0.2, 0.3, 0.5]] * 3, Positions([0, 1, 2])

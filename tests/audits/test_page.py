@@ -197,6 +197,18 @@ def test_what_had_no_chance_and_occurred_is_not_chance():
     assert never == "Within chance. At worst: the forecast of wet was always about 0% (8 days), and wet occurred in 0%."
 
 
+def test_what_is_off_by_little_is_close_unless_something_is_off_by_much():
+    found = made(*weather(1, 400), **ONE)
+    for more, says in (
+        ([], "Close. At worst: where the forecast of wet was about 5% (100,000 days), wet occurred in 6%."),
+        ([(200, 0.5, 0.75)], "Where the forecast of wet was about 50% (200 days), wet occurred in 75%."),
+    ):
+        found.reliability[:] = 0
+        for n, forecast, share in [(100_000, 0.05, 0.06), (100, 0.85, 0.85), *more]:
+            found.reliability[0, 1, :, int(forecast * 10)] = n, n * forecast, n * share
+        assert Reader(page(found)).texts["figcaption"] == [says]
+
+
 def test_of_several_states_the_worst_is_shown():
     problem = lr.DecisionProblem.from_payoffs([[9, -6, 0], [0, 0, 1], [-8, 5, 2]], states=["up", "down", "flat"])
     rng = np.random.default_rng(0)

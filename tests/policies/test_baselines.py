@@ -278,7 +278,7 @@ def test_a_guard_takes_a_policy(name: str) -> None:
 
     guard, played = made(), []
     for t in range(T):
-        assert np.array_equal(guard.advise(probs).law, probs)  # what the model said: none is acted on after an alarm
+        assert np.array_equal(guard.advise(probs).forecast, probs)  # a policy has none of its own
         if t == T // 2:
             data, guard = guard.dumps(), made()
             guard.loads(data)

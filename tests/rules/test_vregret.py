@@ -329,7 +329,7 @@ def test_tests_with_the_same_settings_are_equal() -> None:
 def test_evidence_after_the_impossible_and_by_the_definition() -> None:
     p, y = np.array([0.5, 0.2, 0.9, 0.5]), np.array([1, 1, 0, 1])
     exact = lr.VRegret(10, delta=0.1, tips=[0.5, 0.3, 0.5], test="exact")  # in any order, once each
-    assert exact.tips.tolist() == [0.3, 0.5]
+    assert exact.tips == (0.3, 0.5)
     engines = engine_of(exact), engine_of(lr.VRegret(10, delta=0.1, tips=[0.5, 0.3], test="threshold"))
     rows = [engine.start(1) for engine in engines]
 
@@ -374,7 +374,7 @@ def test_bad_input_by_name() -> None:
     three, given = lr.PolyaUrn(3), algorithm_1(None, lr.VRegret(10)).certificate
     for build, message in (
         (lambda: lr.VRegret(0), "horizon must be a whole number >= 1"),
-        (lambda: lr.VRegret(None), "horizon must be a whole number >= 1 for VRegret, got None"),
+        (lambda: lr.VRegret(None), "horizon must be a whole number >= 1, got None"),
         (lambda: lr.VRegret(10, delta=1.0), "delta must lie strictly between 0 and 1"),
         (lambda: lr.VRegret(10, tips=[0.5, 1.2]), "tips must be a list of numbers in \\[0, 1\\], got"),
         (lambda: lr.VRegret(10, tips=[-0.1]), "tips must be a list of numbers in \\[0, 1\\]"),

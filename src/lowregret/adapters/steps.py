@@ -37,8 +37,8 @@ def ask(guard: Guard, inputs_N: dict[str, Any], ids: Any = None) -> Answers:
             found = [guard.advise(**_row(inputs_N, 0))]
         else:
             advice = guard.fork(n).advise(**inputs_N)
-            return Answers(advice.policy, advice.action, advice.law)
-    return Answers(*(np.array([getattr(one, part) for one in found]) for part in ("policy", "action", "law")))
+            return Answers(advice.policy, advice.action, advice.forecast)
+    return Answers(*(np.array([getattr(one, part) for one in found]) for part in ("policy", "action", "forecast")))
 
 
 def _take(guard: Guard, inputs_N: dict[str, Any], ids: list[Id]) -> list[Advice]:

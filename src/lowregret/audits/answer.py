@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -30,20 +30,17 @@ _RUNS, _FAR = 99, 1024  # of the simulation of a break: runs, and steps at most
 _FEW = 4  # steps per stream, below which they are hardly streams
 
 
-def decimals_for(values: Iterable[float]) -> int:
+def decimals_for(values: Collection[float]) -> int:
     """How many decimals to show: none for whole numbers, two or none above 1; below it up to four digits.
 
     >>> decimals_for([-12_345.6, 3.0]), decimals_for([432.17]), decimals_for([0.45]), decimals_for([0.03217])
     (0, 2, 2, 5)
     """
-    listed = list(values)
-    largest = max(map(abs, listed), default=0.0)
-    if largest == 0 or all(round(value, 6) == round(value) for value in listed):
+    largest = max(map(abs, values), default=0.0)
+    if largest >= 1000 or all(round(value, 6) == round(value) for value in values):
         return 0
-    if largest >= 1:
-        return 2 if largest < 1000 else 0
-    most = 3 - math.floor(math.log10(largest))
-    return next(n for n in range(2, most + 1) if n == most or all(math.isclose(round(v, n), v) for v in listed))
+    most = 2 if largest >= 1 else 3 - math.floor(math.log10(largest))
+    return next(n for n in range(2, most + 1) if n == most or all(math.isclose(round(v, n), v) for v in values))
 
 
 def money(value: float, currency: str | None = None, decimals: int = 0, signed: bool = False) -> str:
@@ -114,10 +111,9 @@ def stream_word(found: Any) -> str:
     return word[:-1] if re.search(r"[^aious]s$", word) and not word.endswith("series") else word
 
 
-def amounts(found: Any, values: Iterable[float], signed: bool = False) -> list[str]:
+def amounts(found: Any, *values: float) -> list[str]:
     """Amounts in the currency of the audit, with as many decimals as each other."""
-    listed = list(values)
-    return [money(value, found.settings.currency, decimals_for(listed), signed) for value in listed]
+    return [money(value, found.settings.currency, decimals_for(values)) for value in values]
 
 
 # The verdict: a headline, and what to do.
@@ -195,10 +191,10 @@ def _without_alarm(found: Any) -> Verdict:
     model, best, one = found.totals["model"], found.totals[BEST], found.streams.height == 1
     which, longest = "this model" if one else f"these {models(found)}", int(found.streams["steps"].to_numpy().max())
     guarded = _more(found, _gain(found), "the same")
-    earned = f"Acting on {'it' if one else 'them'} earned {amounts(found, [model])[0]}; guarded, {guarded}."
+    earned = f"Acting on {'it' if one else 'them'} earned {amounts(found, model)[0]}; guarded, {guarded}."
     cost, steps = steps_to_find(found)
     time = f"about {counted(int(steps), found.unit)}" if steps <= _FAR else f"more than {counted(_FAR, found.unit)}"
-    lost = f"a break that costs {amounts(found, [cost])[0]} per {found.unit}"
+    lost = f"a break that costs {amounts(found, cost)[0]} per {found.unit}"
     if cost and steps > longest:
         headline = f"Too short to tell: {lost} takes {time} to find, and the log has {counted(longest, found.unit)}."
         return Verdict(headline, f"So far nothing speaks against {which}. {earned}", "unclear")
@@ -211,7 +207,7 @@ def _without_alarm(found: Any) -> Verdict:
 
 def _more(found: Any, gain: float, same: str) -> str:
     """How much more, or less."""
-    (amount,) = amounts(found, [abs(gain)])
+    (amount,) = amounts(found, abs(gain))
     return f"{amount} {'more' if gain > 0 else 'less'}" if re.search("[1-9]", amount) else same
 
 
@@ -292,7 +288,7 @@ def others(found: Any) -> str:
     """What else would have earned, for comparison, the most first."""
     totals = {name: found.totals[name] for name in found.players if name not in ("model", "guard")}
     names = sorted(totals, key=lambda name: -totals[name])
-    shown = zip(names, amounts(found, [totals[name] for name in names]), strict=True)
+    shown = zip(names, amounts(found, *(totals[name] for name in names)), strict=True)
     return "in total, " + "; ".join(f"{_OTHERS.get(name) or printable(name, 80)}: {amount}" for name, amount in shown)
 
 
@@ -318,12 +314,12 @@ def warnings(found: Any) -> tuple[str, ...]:
     bound = found.certificate.regret_bound_in_payoffs
     if bound >= float(found.problem.regret_in_payoffs(found.problem.span)) > 0:
         lines.append(
-            f"for so short a log the promise says nothing: no {unit} can cost more than {amounts(found, [bound])[0]}"
+            f"for so short a log the promise says nothing: no {unit} can cost more than {amounts(found, bound)[0]}"
         )
     if (late := streams.filter(pl.col("seems_lag").is_not_null())).height:
         lag, result = int(late["seems_lag"].to_numpy().max()), "the result may be another"
         if not math.isnan(more := math.fsum(late["guard_then"].fill_null(math.nan) - late["guard"])):
-            then, now = amounts(found, [found.totals["guard"] + more, found.totals["guard"]])
+            then, now = amounts(found, found.totals["guard"] + more, found.totals["guard"])
             result = f"the guard would have earned {then}, not {now}"
         lines.append(
             f"the errors of {those(late)} are alike up to {counted(lag - 1, unit)} apart, more than chance "
@@ -374,7 +370,7 @@ def made(found: Any) -> list[tuple[str, str]]:
     ends = f", from {day(found.first)} to {day(found.last)}" if found.first and found.last else ""
     size = f"{counted(found.steps, unit)}{f' of {counted(n, word)}' if n > 1 else ''}{ends}"
     rarely = "while a model is right, the chance that it ever has an alarm is at most"
-    (bound,) = amounts(found, [found.certificate.regret_bound_in_payoffs])
+    (bound,) = amounts(found, found.certificate.regret_bound_in_payoffs)
     return [
         ("Log", f"{printable(found.source, 200)}: {size}"),
         ("Columns", chosen(found.columns)),

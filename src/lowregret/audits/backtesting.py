@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -187,7 +188,7 @@ class StreamResult(NamedTuple):
     regret: float  # of the guard, per step, in utility
     switched_at: int | None
     returns: int
-    left: int  # how often a model that had returned was dropped again
+    dropped: int  # how often a model that had returned was dropped again
     model_share: float  # how much of what the guard played was the model's
 
 
@@ -318,7 +319,7 @@ class Backtest:
             "tv_bound": self.certificate.tv_bound,
             "streams": [result._asdict() for result in self.streams],
             "switches": [
-                {"event": type(event).__name__.lower(), **event._asdict(), "told": str(event)}
+                {"event": type(event).__name__.lower(), **event._asdict(), "message": str(event)}
                 for event in self.switches
             ],
         }
@@ -372,7 +373,7 @@ class Backtest:
         return np.stack([log_e_T, np.full(len(log_e_T), np.log(self.guard.setting.watch.threshold))], axis=1)
 
     def plot(self, stream: Any = None) -> Any:
-        """Money over time, evidence with its threshold, and marks for switches: for one stream, or all together."""
+        """Money over time, evidence with its threshold, and lines at switches: for one stream, or all together."""
         names = self.recording.names
         chosen = np.arange(len(names)) if stream is None else np.array([self.recording.place(stream)])
         figure, (money, evidence) = pyplot().subplots(
@@ -382,37 +383,34 @@ class Backtest:
         others = itertools.cycle((colour, dash, 1.2) for dash in ("--", ":") for colour in COLOURS[4:])
         rows_R, lengths_B = self.recording.rows_of(chosen), self.recording.lengths_B[chosen]
         step_R = np.arange(len(rows_R)) - np.repeat(np.cumsum(lengths_B) - lengths_B, lengths_B)
+        step_T = np.arange(1, lengths_B.max() + 1)
         for name in (*self.paid, BEST):
             line_T = np.cumsum(np.bincount(step_R, np.nan_to_num(self._payoffs_R(name)[rows_R])))
             colour, dash, width = _LINES.get(name) or next(others)
-            step, shown = _thinned(line_T)
-            money.plot(step, shown, color=colour, linestyle=dash, linewidth=width, label=name)
+            money.plot(step_T, line_T, color=colour, linestyle=dash, linewidth=width, label=name)
         money.set_ylabel("payoffs added up")
         money.legend(frameon=False, fontsize=9)
         events = [event for event in self.switches if stream is None or event.stream == stream]
-        marked = events[:: -(-len(events) // _MARKS) or 1]
+        colours = [COLOURS[2] if isinstance(event, Return) else COLOURS[1] for event in events]
         for ax in (money, evidence):
-            for event in marked:
-                colour = COLOURS[2] if isinstance(event, Return) else COLOURS[1]
-                ax.axvline(event.step, color=colour, linewidth=0.8, alpha=0.6)
+            at = [event.step for event in events]
+            ax.vlines(at, 0, 1, colors=colours, transform=ax.get_xaxis_transform(), linewidth=0.8, alpha=0.6)
             plain(ax)
         alarms = list(dict.fromkeys(event.stream for event in events if isinstance(event, Alarm)))
         for k, name in enumerate((alarms or [names[i] for i in chosen[:_DRAWN]])[:_DRAWN]):
             values_Tx2 = self.evidence(name)
-            step, shown = _thinned(np.minimum(values_Tx2[:, 0], 3 * values_Tx2[:, 1]))
-            evidence.plot(step, shown, color=COLOURS[k % len(COLOURS)], linewidth=1.1, label=f"stream {name}")
-            if k == 0:
-                needed = _thinned(values_Tx2[:, 1])
-                evidence.plot(*needed, color="#555555", linestyle="--", linewidth=1.1, label="alarm")
+            shown_T, colour = np.minimum(values_Tx2[:, 0], 3 * values_Tx2[:, 1]), COLOURS[k % len(COLOURS)]
+            evidence.plot(step_T[: len(shown_T)], shown_T, color=colour, linewidth=1.1, label=f"stream {name}")
+        needed = math.log(self.guard.setting.watch.threshold)
+        evidence.axhline(needed, color="#555555", linestyle="--", linewidth=1.1, label="alarm")
         evidence.set_ylabel("evidence")
         evidence.legend(frameon=False, fontsize=8, ncols=2)
         evidence.set_xlabel("steps")
         who = f"{len(names):,} streams" if len(chosen) > 1 else f"stream {names[chosen[0]]}"
         alarmed, returns = (sum(isinstance(event, kind) for event in events) for kind in (Alarm, Return))
+        dropped = len(events) - alarmed - returns
         title = f"{who}; switches (orange): {alarmed}, returns (green): {returns}"
-        if len(events) > alarmed + returns:
-            title += f", dropped again (orange): {len(events) - alarmed - returns}"
-        money.set_title(title if len(marked) == len(events) else f"{title}; {len(marked)} marked", fontsize=10)
+        money.set_title(f"{title}, dropped again (orange): {dropped}" if dropped else title, fontsize=10)
         return figure
 
 
@@ -424,14 +422,7 @@ _LINES = {
     "last outcome": ("#999999", ":", 1.0),
     "best fixed action": ("#555555", "-.", 1.2),
 }
-_MARKS = 200  # of switches and returns, evenly out of all of them
 _DRAWN = 6  # streams whose evidence is drawn
-
-
-def _thinned(line_T: np.ndarray, most: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """At most this many points of a line, the last among them, with their steps."""
-    at = np.unique(np.linspace(0, len(line_T) - 1, min(most, len(line_T))).round().astype(np.int64))
-    return at + 1, line_T[at]
 
 
 def json_of(value: Any) -> Any:

@@ -206,7 +206,7 @@ def _money(found: "Audit") -> str:
     names = {"best": BEST, "model": "model", "guard": "guard"}
     lines = {kind: found.curves[name] - (found.curves["model"] if many else 0.0) for kind, name in names.items()}
     keys = {"model": words.COLUMNS[0], "guard": words.COLUMNS[1], "best": BEST}
-    ends = dict(zip(lines, words.amounts(found, [line[-1] for line in lines.values()]), strict=True))
+    ends = dict(zip(lines, words.amounts(found, *(line[-1] for line in lines.values())), strict=True))
     note = f"How much more than by acting on the {words.models(found)}, the flat line" if many else "Earned, added up"
     note += f", in {currency}." if currency else "."
     title = f"{note} In the end: {', '.join(f'{name} {ends[kind]}' for kind, name in keys.items())}."
@@ -273,11 +273,15 @@ def _shares(found: "Audit", part: int, s: int) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _worst(n_K: np.ndarray, forecast_K: np.ndarray, share_K: np.ndarray) -> tuple[int, float]:
-    """Where forecasts were furthest off, and by how many standard errors."""
-    spread_K = forecast_K * (1 - forecast_K)
+    """Where forecasts were furthest off, by how many standard errors; where they were close, only if nowhere else."""
+    if not len(n_K):
+        return 0, 0.0
+    spread_K, apart_K = forecast_K * (1 - forecast_K), np.abs(share_K - forecast_K)
     spread_K = np.where(spread_K > 0, spread_K + 1 / n_K, 1e-9)  # none where it was certain
-    off_K = np.abs(share_K - forecast_K) * np.sqrt(n_K / spread_K)
-    return (int(off_K.argmax()), float(off_K.max())) if len(off_K) else (0, 0.0)
+    off_K = apart_K * np.sqrt(n_K / spread_K)
+    far_K = np.where(apart_K < _CLOSE, 0.0, off_K)
+    k = int((far_K if far_K.max() >= 3 else off_K).argmax())
+    return k, float(off_K[k])
 
 
 def _panel(found: "Audit", name: str, part: int, s: int) -> str:

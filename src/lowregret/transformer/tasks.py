@@ -82,7 +82,7 @@ def after_alarm(robust: Robust, probs_NxTxS: Tensor, tokens_NxT: Tensor) -> Tens
 
     An alarm raised by token s changes the prediction of step s + 1.
     """
-    with robust.engine_for(probs_NxTxS) as engine:
+    with robust.streams.engine_for(probs_NxTxS) as engine:
         times_N = engine.alarm_times(in_float64(probs_NxTxS.detach()), tokens_NxT)
     return torch.arange(tokens_NxT.shape[-1], device=tokens_NxT.device) >= times_N[:, None]
 
