@@ -12,7 +12,7 @@ from lowregret.engine import Engine, Setting, bets
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.robust import Robust, algorithm_1
 
-from ..conftest import random_markov, random_problem, turned_tokens, turning_game, with_urn
+from ..conftest import random_markov, turned_tokens, turning_game, with_urn
 from ..literal_theorem import answer, chance_of, some_game, some_laws, told, weights
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
@@ -100,12 +100,6 @@ def test_a_test_of_the_model_alone_does_not_ask_the_fallback() -> None:
         assert np.array_equal(alarm_times(algorithm_1(problem, test, Unasked(2)), probs, tokens), times)
     with pytest.raises(AssertionError, match="was asked"):
         alarm_times(algorithm_1(MATCHING, lr.RegretGap(60), Unasked(2)), probs, tokens)
-
-
-def test_median_alarm_times_of_the_notes() -> None:
-    """All ones against Ber(1/3) at T = 10^5: a deterministic sequence, so the times are exact."""
-    safe = lr.robustify(lr.predictors.Scheduled([[2 / 3, 1 / 3]]), MATCHING, test=lr.RegretGap(100_000))
-    assert safe.alarm_times(np.ones(400, dtype=int)) == 187
 
 
 # The exact test: the every-start theorem in loops
@@ -282,26 +276,6 @@ def test_deltas_and_temperatures_at_the_ends(delta: float, temperature: float | 
 # What is predicted
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_chance_of_a_false_alarm_by_enumeration(seed: int) -> None:
-    """TV <= delta, exactly and for every threshold: the distribution of the base model over all sequences."""
-    rng = np.random.default_rng(seed)
-    most = 0.0
-    while most < 0.01:  # a game in which there is never an alarm shows nothing
-        problem = random_problem(rng, 3, 3)
-        base = random_markov(rng, problem.n_states, 1)
-        T = 11 if problem.n_states == 2 else 7
-        tokens = all_sequences(problem.n_states, T)
-        probs = base.predict_sequence(tokens)
-        chance = chance_of(probs, tokens)
-        for delta in (0.02, 0.1, 0.3, 0.6):
-            false = chance[alarm_times(with_urn(problem, T, delta), probs, tokens) <= T].sum()
-            assert false <= delta
-            most = max(most, false)
-    for gap in (lr.RegretGap(T, 0.1, span_aware=True), lr.RegretGap(T, 0.1, sharp=True)):
-        assert chance[alarm_times(algorithm_1(problem, gap), probs, tokens) < T].sum() <= gap.delta
-
-
 def test_the_robust_distribution_is_within_the_certificate() -> None:
     """The TV distance itself, by enumeration, against P(alarm) and the bound."""
     rng, tokens, seen = np.random.default_rng(0), all_sequences(2, 12), []
@@ -366,19 +340,3 @@ def test_blocks_do_not_show() -> None:
         single = [int(each.alarm_times(tokens[i])) for i in range(0, 700, 13)]
         np.testing.assert_array_equal(whole.reshape(-1)[::13], single)
     assert safe.alarm_times(tokens[:0]).shape == (0,)
-
-
-def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
-    """Sharper terms and intervals are of one robust predictor: not of copies, nor of several episodes."""
-    setting = with_urn(MATCHING, 64)
-    alone, base = setting.certificate, lr.Markov([0.6, 0.4], 0)
-    made = {"test": setting.test, "fallback": setting.fallback}
-    copies = lr.AverageRestart(base, MATCHING, 0, 64, 1000, **made).certificate
-    share = copies.regret_bound / alone.regret_bound
-    assert copies.sharpen().regret_bound == pytest.approx(share * alone.sharpen().regret_bound)
-    guard = lr.Guard(MATCHING, test=lr.ExactTest(0.1, 64))
-    guard.restart()
-    assert guard.certificate.sharpen() == guard.certificate
-    for certificate in (copies, guard.certificate):
-        with pytest.raises(ValueError, match="speaks of whole episodes only"):
-            certificate.interval(1, 10)
