@@ -118,7 +118,7 @@ def test_every_stream_is_the_backtest_of_its_rows(way: str) -> None:
         (asked,) = lr.backtest(guard, rows, columns=columns).streams
         for player in found.players:
             assert row[player] == pytest.approx(asked.earned[player] * len(rows), abs=1e-9), player
-        assert (row["alarm"], row["returns"], row["dropped"]) == (asked.switched_at, asked.returns, asked.left)
+        assert (row["alarm"], row["returns"], row["dropped"]) == (asked.switched_at, asked.returns, asked.dropped)
         assert (row["best_action"], row["steps"]) == (asked.best_action, asked.steps)
 
 
