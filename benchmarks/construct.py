@@ -43,7 +43,7 @@ def agreements(n: int, device: str, only: str, whose: str) -> None:
             for kind, dtype in DTYPES.items():
                 model = build(base, setting, dtype=dtype)
                 model.module.to(device)
-                found = agreement(model, setting, tokens)
+                found = agreement(model, tokens)
                 cells = [name, type(test).__name__, kind, found.positions, found.undecided, found.differ]
                 print(f"| {' | '.join(map(str, cells))} | {found.apart:.1e} | {found.switched:.1%} |", flush=True)
 

@@ -107,7 +107,7 @@ def tests_in_three_ways() -> None:
     for test in (lr.RegretGap(T), lr.RegretRate(T)):
         robust = lr.robustify(base, lr.matching(), test=test)
         expected = robust.alarm_times(tokens)
-        with robust.engine_for(laws) as engine:
+        with robust.streams.engine_for(laws) as engine:
             engine.alarm_times(laws, there)  # what is kept from the first pass must be there before the graph is traced
         ways = {"eager": partial(engine.alarm_times, laws, there)}
         ways["compiled"] = partial(torch.compile(engine.alarm_times, fullgraph=True), laws, there)

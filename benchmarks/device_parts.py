@@ -51,7 +51,7 @@ def tests() -> Iterator[Line]:
     laws = torch.as_tensor(np.array(np.broadcast_to(source.predict_sequence(tokens), (T, T, 2))), device=DEVICE)
     there = torch.as_tensor(tokens, device=DEVICE)
     for name, test in TESTS.items():
-        with lr.robustify(source, lr.matching(), test=test).engine_for(laws) as engine:
+        with lr.robustify(source, lr.matching(), test=test).streams.engine_for(laws) as engine:
             engine.alarm_times(laws, there)  # what is kept from the first pass is not made in a trace
         ways: dict[str, Callable[[], object]] = {"": partial(engine.alarm_times, laws, there)}
         if name != "regret rate":

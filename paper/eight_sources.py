@@ -89,7 +89,7 @@ def demo(horizon: int, n: int, seed: int, out: Path) -> None:
     typer.echo(f"\n{_regret_table(found)}\n")
     error = max(cell.error for cell in found.cells)
     typer.echo(f"Guessing the next bit; {n} sequences a source, seed {seed}; standard errors <= {error:.4f}.")
-    typer.echo("Ber model: source b's own law; the columns after the urn: robust versions of it.")
+    typer.echo("Ber model: source b itself; the columns after the urn: robust versions of it.")
     typer.echo("ExactTest: delta = 2/T, then the urn for good; Recovery: the same test, then a")
     typer.echo("mixture from which the model can return. No @: fewer than half switched.")
     typer.echo(f"\n{_worst_table(found, worst)}\n")

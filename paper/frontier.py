@@ -18,7 +18,7 @@ from lowregret.tables import Table
 
 
 class Price(NamedTuple):
-    """One setting of the exact test; utilities and regrets are averages a step."""
+    """One setting of the exact test; utilities and regrets are averages per step."""
 
     delta: float  # the TV bound: the most switches there may be if the model is right
     given_up: Estimate  # utility of the base minus that of the robust predictor, on the base's own sequences

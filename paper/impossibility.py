@@ -139,7 +139,7 @@ class Bounded(NamedTuple):
 
 
 class Enumerated(NamedTuple):
-    """The same by brute force, and more: regrets are averages a step."""
+    """The same by brute force, and more: regrets are averages per step."""
 
     tv: float
     regret: float  # to the half-half action, expected under M1

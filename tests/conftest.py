@@ -17,10 +17,9 @@ if importlib.util.find_spec("torch") is not None:
 
 # What takes longest comes first: processes that share the tests then end together.
 LONGEST = (
-    *("construct/test_deciding", "project/test_readme", "project/test_examples"),
-    *("paper/test_verify", "adversaries/test_worst_cases", "robust/test_restart", "rules/test_false_alarms"),
-    *("rules/test_every_start_promises", "transformer/test_training"),
-    *("adapters/test_logits_processor", "checks/test_laws", "paper/test_reproduce"),
+    *("engine/test_compiled", "paper/test_reproduce", "paper/test_demo", "paper/test_verify", "project/test_readme"),
+    *("audits/test_auditing", "audits/test_backtest", "golden/test_golden", "rules/test_false_alarms"),
+    *("transformer/test_training", "transformer/test_checkpoints", "adapters/test_logits_processor"),
 )
 
 

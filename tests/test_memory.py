@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import lowregret as lr
 from lowregret.memory import restored, saved, where
-
-from .drawn import many
 
 torch.set_num_threads(1)
 
@@ -30,14 +26,6 @@ def noisy_law(history: Any) -> Any:
     return weights / weights.sum()
 
 
-def noisy_laws(histories: Any) -> Any:
-    return np.stack([noisy_law(h) for h in histories])
-
-
-def single(history: Any) -> Any:
-    return noisy_law(history).astype(np.float32)
-
-
 def laws(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.ones(3), size=shape)
 
@@ -45,23 +33,14 @@ def laws(seed: int, *shape: int) -> np.ndarray:
 PREDICTORS: dict[str, lr.Predictor] = {
     "PolyaUrn": lr.PolyaUrn(3, prior=0.5),
     "Scheduled": lr.predictors.Scheduled(laws(1, 8)),
-    "Markov, order 0": lr.Markov(laws(2), window=0),
     "Markov, order 2": lr.Markov(laws(3, 3, 3), window=2, initial=laws(4)),
     "FromFunction": lr.FromFunction(noisy_law, 3),
-    "FromFunction, batched": lr.FromFunction(noisy_laws, 3, batched=True),
     "Robust": lr.robustify(lr.predictors.Scheduled([[0.9, 0.05, 0.05]]), GAME, HORIZON),
     "Robust, gap": lr.robustify(lr.Markov(laws(3, 3, 3), window=2), GAME, test=lr.RegretGap(None, delta=0.4)),
     "Robust, rate": lr.robustify(lr.PolyaUrn(3), GAME, test=lr.RegretRate(HORIZON, alpha=0.1)),
-    "Robust, growing": lr.robustify(lr.FromFunction(noisy_law, 3), GAME, HORIZON),
-    "Robust of Robust": lr.robustify(lr.robustify(lr.PolyaUrn(3), GAME, HORIZON), GAME, HORIZON),
 }
-ON_NUMPY = {"FromFunction, float32": lr.robustify(lr.FromFunction(single, 3), GAME, HORIZON)}
-CASES = [(name, like) for name in PREDICTORS for like in LIKE] + [(name, "numpy") for name in ON_NUMPY]
-SHAPES: list[tuple[int, ...]] = [(), (5,), (2, 3)]
-
-
-def named(name: str) -> lr.Predictor:
-    return (PREDICTORS | ON_NUMPY)[name]
+CASES = [(name, like) for name in PREDICTORS for like in LIKE]
+SHAPES: list[tuple[int, ...]] = [(), (2, 3)]
 
 
 def tokens_for(seed: int, shape: tuple[int, ...], steps: int, like: str) -> Any:
@@ -96,40 +75,19 @@ INDEX: dict[str, Any] = {
     "repeat": [1, 1, 3, 1, 0, 0, 4],
     "negative": [-1, 0, -5, -2],
     "none": [],
-    "tuple": (3, 1),
-    "array": np.array([3, 1]),
-    "uint8": np.array([3, 1], dtype=np.uint8),
-    "torch": torch.tensor([3, 1]),
     "mask": [True, False, True, True, False],
-    "mask of none": np.zeros(5, dtype=bool),
-    "mask of all": np.ones(5, dtype=bool),
-    "torch mask": torch.tensor([True, False, True, True, False]),
     "all": slice(None),
     "slice": slice(1, 4),
-    "step": slice(None, None, 2),
-    "negative slice": slice(-3, -1),
     "backwards": slice(None, None, -1),
     "backwards by two": slice(3, None, -2),
-    "empty slice": slice(3, 3),
-    "beyond": slice(2, 99),
 }
-
-
-def chosen(index: Any) -> list[int]:
-    return np.arange(N)[
-        np.asarray(index, dtype=int) if isinstance(index, list) and not index else index_of(index)
-    ].tolist()
-
-
-def index_of(index: Any) -> Any:
-    return index if isinstance(index, slice) else np.asarray(index)
 
 
 @pytest.mark.parametrize("which", INDEX)
 @pytest.mark.parametrize(("name", "like"), CASES)
 def test_take_is_indexing_by_streams(name: str, like: str, which: str) -> None:
-    predictor, index = named(name), INDEX[which]
-    rows = chosen(index)
+    predictor, index = PREDICTORS[name], INDEX[which]
+    rows = [] if index == [] else np.arange(N)[index].tolist()
     tokens = tokens_for(1, (N,), 6, like)
     memory = fed(predictor, tokens[:, :4], like)
     before = copy.deepcopy(saved(memory))
@@ -144,41 +102,14 @@ def test_take_is_indexing_by_streams(name: str, like: str, which: str) -> None:
     # and the streams go on as they would have
     for t in (4, 5):
         taken = predictor.update(taken, tokens[rows, t])
-    assert alike(taken, fed(predictor, tokens[rows], like))
-
-
-def alike(one: Any, other: Any) -> bool:
-    """Equal but for rounding: matrix products of different widths differ in the last bit."""
-    return all(
-        np.allclose(np.asarray(a), np.asarray(b), atol=1e-12) for a, b in zip(leaves(one), leaves(other), strict=True)
-    )
+    for part, whole in zip(leaves(taken), leaves(fed(predictor, tokens[rows], like)), strict=True):
+        np.testing.assert_allclose(part, whole, atol=1e-12)  # rounding depends on the width
 
 
 def leaves(memory: Any) -> list[Any]:
     if memory is None:  # what this rule has no use for
         return []
     return [leaf for part in memory for leaf in leaves(part)] if isinstance(memory, tuple) else [memory]
-
-
-@given(
-    case=st.sampled_from(CASES),
-    index=st.lists(st.integers(-N, N - 1), min_size=1, max_size=9),
-    more=st.lists(st.integers(0, 100), min_size=1, max_size=4),
-    seed=st.integers(0, 2**32),
-)
-@many
-def test_take_composes(case: tuple[str, str], index: list[int], more: list[int], seed: int) -> None:
-    name, like = case
-    memory = fed(named(name), tokens_for(seed, (N,), 4, like), like)
-    again = [m % len(index) for m in more]
-    assert same(lr.take(lr.take(memory, index), again), lr.take(memory, [index[m] for m in again]))
-
-
-@pytest.mark.parametrize(("name", "like"), CASES)
-def test_take_leaves_inner_batch_axes_alone(name: str, like: str) -> None:
-    predictor = named(name)
-    tokens = tokens_for(2, (2, 3), 5, like)
-    assert alike(lr.take(fed(predictor, tokens, like), [1, 0, 1]), fed(predictor, tokens[[1, 0, 1]], like))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +149,7 @@ BAD_INDEX: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("which", BAD_INDEX)
 @pytest.mark.parametrize(("name", "like"), CASES)
 def test_streams_that_are_not_there(name: str, like: str, which: str) -> None:
-    memory = fed(named(name), tokens_for(1, (N,), 2, like), like)
+    memory = fed(PREDICTORS[name], tokens_for(1, (N,), 2, like), like)
     before = copy.deepcopy(saved(memory))
     index, message = BAD_INDEX[which]
     with pytest.raises(ValueError, match=message):
@@ -249,7 +180,7 @@ def test_one_stream_has_no_axis_to_take_from(player: Any) -> None:
 @pytest.mark.parametrize(("name", "like"), CASES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_memories_fork(name: str, like: str, shape: tuple[int, ...]) -> None:
-    predictor = named(name)
+    predictor = PREDICTORS[name]
     tokens, others = tokens_for(5, shape, 8, like), tokens_for(6, shape, 8, like)
     trunk = fed(predictor, tokens[..., :4], like)
     before = copy.deepcopy(saved(trunk))
@@ -285,19 +216,18 @@ def test_where_refuses_memories_of_different_lengths() -> None:
 @pytest.mark.parametrize(("name", "like"), CASES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_stream_is_its_predictor(name: str, like: str, shape: tuple[int, ...]) -> None:
-    predictor = named(name)
+    predictor = PREDICTORS[name]
     tokens = tokens_for(7, shape, HORIZON, like)
     stream = lr.predictors.Stream(predictor, shape, like=LIKE[like])
     whole = np.asarray(predictor.predict_sequence(tokens))
     for t in range(HORIZON):
-        assert np.allclose(np.asarray(stream.predict()), whole[..., t, :], atol=1e-6 if "float32" in name else 1e-12)
+        assert np.allclose(np.asarray(stream.predict()), whole[..., t, :], atol=1e-12)
         stream.update(tokens[..., t])
 
 
 @pytest.mark.parametrize(("name", "like"), CASES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_stream_resumes_bit_for_bit(name: str, like: str, shape: tuple[int, ...]) -> None:
-    predictor = named(name)
+def test_a_stream_resumes_bit_for_bit(name: str, like: str) -> None:
+    predictor, shape = PREDICTORS[name], (2, 3)
     tokens = tokens_for(8, shape, HORIZON, like)
     stream = lr.predictors.Stream(predictor, shape, like=LIKE[like])
     for t in range(HORIZON):
@@ -305,7 +235,6 @@ def test_a_stream_resumes_bit_for_bit(name: str, like: str, shape: tuple[int, ..
         text = json.dumps(d, allow_nan=False)
         resumed = lr.predictors.Stream(predictor, shape, like=LIKE[like])
         resumed.load_state_dict(json.loads(text))
-        assert same(as_arrays(resumed.memory), as_arrays(stream.memory))
         assert np.array_equal(np.asarray(resumed.predict()), np.asarray(stream.predict()))
         resumed.update(tokens[..., t])
         stream.update(tokens[..., t])
@@ -321,17 +250,9 @@ def test_a_stream_resumes_bit_for_bit(name: str, like: str, shape: tuple[int, ..
         assert used.state_dict() == stream.state_dict()
 
 
-def as_arrays(memory: Any) -> Any:
-    """NumPy's scalars as its arrays of no axes."""
-    if isinstance(memory, tuple):
-        parts = [as_arrays(part) for part in memory]
-        return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
-    return memory if memory is None or isinstance(memory, torch.Tensor) else np.asarray(memory)
-
-
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_numpy_and_torch_exchange_their_states(name: str) -> None:
-    predictor = named(name)
+    predictor = PREDICTORS[name]
     streams = {kind: lr.predictors.Stream(predictor, (4,), like=like) for kind, like in LIKE.items()}
     for kind, stream in streams.items():
         tokens = tokens_for(9, (4,), 5, kind)
@@ -341,17 +262,6 @@ def test_numpy_and_torch_exchange_their_states(name: str) -> None:
     other.load_state_dict(streams["numpy"].state_dict())
     assert isinstance(other.predict(), torch.Tensor)
     assert np.allclose(np.asarray(other.predict()), np.asarray(streams["torch"].predict()), atol=1e-12)
-
-
-@pytest.mark.parametrize("name", PREDICTORS)
-def test_plain_tokens_for_torch_streams(name: str) -> None:
-    alone = lr.predictors.Stream(named(name), (), like=LIKE["torch"])
-    several = lr.predictors.Stream(named(name), (2,), like=LIKE["torch"])
-    for token in (0, 2, 1):
-        alone.update(token)
-        several.update([token, 2 - token])
-    assert isinstance(alone.predict(), torch.Tensor)
-    assert np.allclose(np.asarray(alone.predict()), np.asarray(several.predict())[0], atol=1e-12)
 
 
 # States that do not fit
@@ -392,7 +302,7 @@ def leaf_paths(memory: Any, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]
 @pytest.mark.parametrize("how", [*FOR_FRESH, *ANYHOW])
 @pytest.mark.parametrize(("name", "like"), CASES)
 def test_no_array_of_a_memory_may_be_garbled(name: str, like: str, how: str) -> None:
-    predictor = named(name)
+    predictor = PREDICTORS[name]
     memory = fed(predictor, tokens_for(4, (N,), 3, like), like)
     template = predictor.start((N,), like=LIKE[like])
     data = json.loads(json.dumps(saved(memory)))
@@ -408,16 +318,6 @@ def test_no_array_of_a_memory_may_be_garbled(name: str, like: str, how: str) -> 
             assert same(stream.memory, template)
 
 
-@pytest.mark.parametrize("how", FOR_FRESH)
-@pytest.mark.parametrize("name", ["PolyaUrn", "Robust", "FromFunction"])
-def test_a_stream_refuses_another_number_of_streams(name: str, how: str) -> None:
-    stream = lr.predictors.Stream(named(name), (N,))
-    d = stream.state_dict()
-    for path in leaf_paths(stream.memory):
-        with pytest.raises(ValueError, match="state_dict"):
-            stream.load_state_dict({"format": 1, "memory": spoilt(d["memory"], path, FOR_FRESH[how])})
-
-
 @pytest.mark.parametrize("d", [None, [], "x", {}, {"format": 1}, {"format": 2, "memory": []}, {"memory": []}], ids=repr)
 def test_what_is_no_state_at_all(d: Any) -> None:
     for predictor in PREDICTORS.values():
@@ -429,12 +329,12 @@ def test_what_is_no_state_at_all(d: Any) -> None:
 
 
 def test_states_of_other_kinds_of_predictors() -> None:
-    names = ["PolyaUrn", "Scheduled", "FromFunction", "Robust", "Robust, gap", "Robust of Robust"]
+    names = ["PolyaUrn", "Scheduled", "FromFunction", "Robust", "Robust, gap"]
     for mine in names:
         for theirs in names:
             if mine == theirs:
                 continue
-            stream, other = lr.predictors.Stream(named(mine), (2,)), lr.predictors.Stream(named(theirs), (2,))
+            stream, other = lr.predictors.Stream(PREDICTORS[mine], (2,)), lr.predictors.Stream(PREDICTORS[theirs], (2,))
             other.update([0, 1])
             before = stream.memory
             with pytest.raises(ValueError, match="state_dict"):

@@ -19,10 +19,10 @@ from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model
 
 
-def laws(p: np.ndarray) -> np.ndarray:
-    """Forecasts of state 1 as laws over both states, ``[..., 2]``.
+def both_states(p: np.ndarray) -> np.ndarray:
+    """Forecasts of state 1 as probabilities of both states, ``[..., 2]``.
 
-    >>> laws(np.array([0.25, 1.0])).tolist()
+    >>> both_states(np.array([0.25, 1.0])).tolist()
     [[0.75, 0.25], [0.0, 1.0]]
     """
     return np.stack([1 - p, p], axis=-1)
@@ -54,11 +54,11 @@ def definition_c_1() -> list[Claim]:
 
     def saved(rule: ScoringRule) -> np.ndarray:
         """How much less than the truth each forecast costs, ``[truth, forecast]``."""
-        cost = laws(q) @ np.stack([np.broadcast_to(rule.loss(q, y), q.shape) for y in (0, 1)])
+        cost = both_states(q) @ np.stack([np.broadcast_to(rule.loss(q, y), q.shape) for y in (0, 1)])
         return cost.diagonal()[:, None] - cost
 
     rules = [brier(), spherical(), log_loss(0.02), v_shaped(0.35), *map(scoring_rule_of, two_state_problems(60, 0))]
-    absolute = laws(q) @ np.abs(q - np.array([[0.0], [1.0]]))
+    absolute = both_states(q) @ np.abs(q - np.array([[0.0], [1.0]]))
     apart = np.abs(saved(brier()) + (q[:, None] - q) ** 2).max()
     return [
         equals("what a forecast saves on the truth, 64 rules: most", max(saved(r).max() for r in rules), 0, 1e-12),
@@ -87,7 +87,7 @@ def lemma_c_2() -> list[Claim]:
     rng, tokens, apart, missed = np.random.default_rng(0), all_sequences(2, 6), [], []
     for problem in two_state_problems(90, 1):
         p = rng.choice(np.concatenate([tips_of(problem).tips, [0, 1, 0.5], rng.random(3)]), tokens.shape)
-        best = external_regret(problem, problem.best_response(laws(p)), tokens)
+        best = external_regret(problem, problem.best_response(both_states(p)), tokens)
         apart.append(np.abs(scoring_rule_of(problem).regret(p, tokens) - best).max())
     for problem in two_state_problems(40, 2):
         missed.append(problem_of(scoring_rule_of(problem), n_actions=9).error)
@@ -97,8 +97,8 @@ def lemma_c_2() -> list[Claim]:
     p, differ = np.linspace(0, 1, 201), {}  # constant forecasts, and shares of ones among the outcomes
     for n, (problem, _, _) in found.items():
         payoffs = problem.in_payoffs(problem.utility)
-        worth = laws(p) @ payoffs.T  # [share, action]
-        regret = worth.max(axis=1)[:, None] - worth[:, problem.best_response(laws(p))]
+        worth = both_states(p) @ payoffs.T  # [share, action]
+        regret = worth.max(axis=1)[:, None] - worth[:, problem.best_response(both_states(p))]
         differ[n] = float(np.abs(regret - (p - p[:, None]) ** 2).max())
 
     return [
@@ -138,9 +138,6 @@ def definition_c_3() -> list[Claim]:
         equals("V-regret in closed form, against the definition: largest distance", max(brute), 0, 1e-12),
         equals("sign(v - p) (y - v), against the loss as printed: largest distance", max(apart), 0, 1e-12),
     ]
-
-
-# Appendix C: unknown decision problem, false alarms.
 
 
 TESTS = ("exact", "threshold")
@@ -201,7 +198,7 @@ def alarm_times(test: VRegret, probs_NxTx2: np.ndarray, tokens_NxT: np.ndarray) 
 
 def v_regret_before(test: VRegret, p_NxT: np.ndarray, tokens_NxT: np.ndarray) -> float:
     """The largest V-regret of any sequence at any step before its alarm, as a share of what the lemma allows."""
-    times_N, most = alarm_times(test, laws(p_NxT), tokens_NxT), []
+    times_N, most = alarm_times(test, both_states(p_NxT), tokens_NxT), []
     log_cost = math.log(2 * len(test.tips) * max(len(test.rates_K), 1) / test.delta)
     for t in range(1, p_NxT.shape[1] + 1):
         found = v_regret(p_NxT[:, :t], tokens_NxT[:, :t], test.tips).max(axis=-1)[times_N > t].max(initial=0)

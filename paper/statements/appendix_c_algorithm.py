@@ -17,11 +17,9 @@ from lowregret.robust.robustify import algorithm_1, robustify
 from lowregret.rules import VRegret
 from lowregret.rules.tips import blind_spot
 
-from .appendix_c import alarm_times, laws
+from .appendix_c import alarm_times, both_states
 from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import some_model
-
-# Appendix C: the constants of Theorem C.4.
 
 
 @statement(
@@ -108,7 +106,7 @@ def algorithm_3() -> list[Claim]:
             p, tokens = p / 4, (rng.random(T) < 0.98).astype(int)
         for test in TESTS:
             rule = VRegret(T, float(rng.choice([0.3, 0.8])), tips, test)
-            robust, literal = robustify(Scheduled(laws(p)), None, test=rule), as_printed(rule, p, tokens)
+            robust, literal = robustify(Scheduled(both_states(p)), None, test=rule), as_printed(rule, p, tokens)
             apart[test].append(np.abs(robust.predict_sequence(tokens)[:, 1] - literal).max())
             switched[test].append(bool((literal != p).any()))
     return [
@@ -240,9 +238,6 @@ def four_sources() -> list[Claim]:
     ]
 
 
-# Appendix C: the two stages in the proof of Theorem C.4.
-
-
 @statement(
     "Theorem C.4, Stage I",
     "Until Algorithm 3 switches, best responses have regret at most 2 b(t) + 4 epsilon, in every decision problem.",
@@ -258,10 +253,10 @@ def stage_1() -> list[Claim]:
     rule, bends = VRegret(T, 1 / T**2, test="threshold"), DecisionProblem([[tip, tip - 1], [-tip, 1 - tip]])
     best, warm = (
         external_regret(bends, policy, y)[-1]
-        for policy in (bends.best_response(laws(p)), bends.quantal_response(laws(p), T**-0.5))
+        for policy in (bends.best_response(both_states(p)), bends.quantal_response(both_states(p), T**-0.5))
     )
     allowed = 2 * float(rule.threshold(float(T))) / T + 4 / T
-    switch = float(alarm_times(rule, laws(p)[None], y[None])[0])
+    switch = float(alarm_times(rule, both_states(p)[None], y[None])[0])
     return [
         at_most("quantal responses to the alternating forecasts, T = 4096", warm, bound_in(rule, bends)),
         equals("step of the switch, where T + 1 is never", switch, T + 1, 0),

@@ -9,7 +9,7 @@ from lowregret.evaluate.regret import external_regret
 from lowregret.problems import DecisionProblem
 from lowregret.rules.tips import blind_spot, tips_of, v_regret, worst_tip
 
-from .appendix_c import laws, two_state_problems
+from .appendix_c import both_states, two_state_problems
 from .claims import Claim, against, at_most, equals, statement
 
 
@@ -28,14 +28,14 @@ def lemma_c_5() -> list[Claim]:
     for problem in two_state_problems(300, 3):
         tips, weights, _, offset = tips_of(problem)
         p = np.concatenate([rng.random(20), (tips[1:] + tips[:-1]) / 2])
-        lost = -problem.utility[problem.best_response(laws(p))]
+        lost = -problem.utility[problem.best_response(both_states(p))]
         for y in (0, 1):
             apart.append(np.abs(offset[y] + np.sign(tips - p[:, None]) * (y - tips) @ weights - lost[:, y]).max())
         total.append(weights.sum())
         affine.append(np.abs(offset).max())
         used.append(weights.sum() / (problem.contrast / 2) if problem.contrast else 0)
         p, tokens = rng.random((3, 25)), rng.integers(2, size=(3, 25))
-        regret = external_regret(problem, problem.best_response(laws(p)), tokens)[:, -1]
+        regret = external_regret(problem, problem.best_response(both_states(p)), tokens)[:, -1]
         mixed.append(np.abs(v_regret(p, tokens, tips) @ weights - regret).max())
     v, p = (np.arange(4000) + 0.5) / 4000, np.linspace(0, 1, 41)
     brier = [np.sign(v - p[:, None]) * (y - v) for y in (0, 1)]
@@ -127,10 +127,10 @@ def soft_maximum(problem: DecisionProblem, eta: float, p: np.ndarray) -> tuple[n
     >>> [float(x.round(3)) for x in soft_maximum(DecisionProblem([[1, 0], [0, 1]]), 0.1, np.array(0.6))]
     [0.613, 0.762]
     """
-    utility = laws(p) @ problem.utility.T
+    utility = both_states(p) @ problem.utility.T
     top = utility.max(axis=-1)
     F = top + eta * np.log(np.exp((utility - top[..., None]) / eta).sum(axis=-1))
-    return F, problem.quantal_response(laws(p), eta) @ (problem.utility[:, 1] - problem.utility[:, 0])
+    return F, problem.quantal_response(both_states(p), eta) @ (problem.utility[:, 1] - problem.utility[:, 0])
 
 
 @statement(
@@ -162,10 +162,10 @@ def lemma_c_7() -> list[Claim]:
         problem = DecisionProblem(bends if i % 3 else rng.uniform(-1, 1, (rng.integers(2, 5), 2)))
         eta, epsilon, R = float(10 ** rng.uniform(-3, 0.5)), float(np.diff(edges).max()), problem.contrast
         b = max(0.0, float(v_regret(p, tokens, tips).max()))
-        regret = external_regret(problem, problem.quantal_response(laws(p), eta), tokens)[-1]
+        regret = external_regret(problem, problem.quantal_response(both_states(p), eta), tokens)[-1]
         bound = R / 2 * b + smooth_cover_error(R, epsilon, eta) + eta * math.log(problem.n_actions)
         warm.append(regret / bound)
-        regret = external_regret(problem, problem.best_response(laws(p)), tokens)[-1]
+        regret = external_regret(problem, problem.best_response(both_states(p)), tokens)[-1]
         cold.append(regret / (R / 2 * b + smooth_cover_error(R, epsilon, 0)))
         everywhere.append(float(worst_tip(p, tokens).regret) / (b + (1 + epsilon) ** 2 / 2))
     spots = {n: blind_spot(np.arange(n + 1) / n, 100) for n in (10, 20, 50, 100, 200, 500, 1000)}
@@ -179,7 +179,7 @@ def lemma_c_7() -> list[Claim]:
     p = np.where(tokens == 1, 0.5 + 1e-9, 0.51 - 1e-9)
     F, slope = soft_maximum(problem, 0.05, p)
     score = float(soft_maximum(problem, 0.05, np.array(0.51))[0]) - (F + (tokens - p) * slope).mean()
-    best = external_regret(problem, problem.best_response(laws(p)), tokens)[-1]
+    best = external_regret(problem, problem.best_response(both_states(p)), tokens)[-1]
     cover = {eta: smooth_cover_error(problem.contrast, 0.01, eta) for eta in (0.05, 0.0)}
 
     return [

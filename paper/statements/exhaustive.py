@@ -1,4 +1,4 @@
-"""What exact checks are made of: random games and models, the chance of every sequence, the law of counts."""
+"""What exact checks are made of: random games and models, the chance of every sequence."""
 
 import numpy as np
 
@@ -23,8 +23,8 @@ def some_model(rng: np.random.Generator, n_states: int) -> Markov:
     >>> some_model(np.random.default_rng(0), 2).window
     1
     """
-    laws = rng.dirichlet(np.full(n_states, rng.choice([0.1, 0.5, 3.0])), n_states) * 0.999 + 0.001 / n_states
-    return Markov(laws / laws.sum(-1, keepdims=True), 1)
+    table = rng.dirichlet(np.full(n_states, rng.choice([0.1, 0.5, 3.0])), n_states) * 0.999 + 0.001 / n_states
+    return Markov(table / table.sum(-1, keepdims=True), 1)
 
 
 def chances(predictor: Predictor, tokens_NxT: np.ndarray) -> np.ndarray:
@@ -38,30 +38,30 @@ def chances(predictor: Predictor, tokens_NxT: np.ndarray) -> np.ndarray:
     return np.take_along_axis(probs, tokens_NxT[..., None], -1)[..., 0].cumprod(-1)
 
 
-def laws_of_ones(one_T: np.ndarray) -> list[np.ndarray]:
+def chances_of_counts(one_T: np.ndarray) -> list[np.ndarray]:
     """How many ones the first t independent bits have, ``[t + 1]`` for t = 0 .. T, from each bit's chance.
 
-    >>> [law.tolist() for law in laws_of_ones(np.array([0.5, 0.5]))]
+    >>> [chance.tolist() for chance in chances_of_counts(np.array([0.5, 0.5]))]
     [[1.0], [0.5, 0.5], [0.25, 0.5, 0.25]]
     """
-    laws = [np.ones(1)]
+    found = [np.ones(1)]
     for one in one_T:
-        laws.append(np.append(laws[-1] * (1 - one), 0) + np.append(0, laws[-1] * one))
-    return laws
+        found.append(np.append(found[-1] * (1 - one), 0) + np.append(0, found[-1] * one))
+    return found
 
 
-def some_laws_of_prefixes(rng: np.random.Generator, tokens_NxT: np.ndarray, n_states: int) -> np.ndarray:
-    """Laws ``[N, T, S]`` of a model that has one of its own for every prefix: sharp ones, even ones, anything.
+def some_forecasts(rng: np.random.Generator, tokens_NxT: np.ndarray, n_states: int) -> np.ndarray:
+    """Forecasts ``[N, T, S]`` of a model that has one of its own for every prefix: sharp ones, even ones, anything.
 
-    >>> some_laws_of_prefixes(np.random.default_rng(0), np.array([[0, 0], [0, 1]]), 2)[:, 1].round(2).tolist()
+    >>> some_forecasts(np.random.default_rng(0), np.array([[0, 0], [0, 1]]), 2)[:, 1].round(2).tolist()
     [[0.21, 0.79], [0.21, 0.79]]
     """
-    place, laws = np.zeros(len(tokens_NxT), dtype=np.int64), []
+    place, found = np.zeros(len(tokens_NxT), dtype=np.int64), []
     for t in range(tokens_NxT.shape[1]):
         nodes = n_states**t
         sharp = np.eye(n_states)[rng.integers(n_states, size=nodes)] * 0.96 + 0.04 / n_states
         kind = rng.random((nodes, 1))
         table = np.where(kind < 0.6, sharp, np.where(kind < 0.7, 1 / n_states, rng.dirichlet(np.ones(n_states), nodes)))
-        laws.append(table[place])
+        found.append(table[place])
         place = place * n_states + tokens_NxT[:, t]
-    return np.stack(laws, axis=1)
+    return np.stack(found, axis=1)

@@ -17,7 +17,7 @@ from lowregret.rules import RegretRate
 
 from ..eight_sources import players
 from .claims import Claim, against, at_least, at_most, equals, statement
-from .exhaustive import chances, laws_of_ones, some_model
+from .exhaustive import chances, chances_of_counts, some_model
 
 COIN, T = matching(), 1024
 # Mean final regret of (Ber model, urn, RegretRate 1.5, RegretGap alpha 1, ExactTest delta 2/T with the urn, the same
@@ -78,7 +78,7 @@ def mean_regret_of_the_model(source: Predictor) -> float:
     0.1667
     """
     one, half = source.predict_sequence(np.zeros(T, dtype=int))[:, 1], T // 2  # its bits are independent
-    chance = laws_of_ones(one[:half])[-1][:, None] * laws_of_ones(one[half:])[-1]
+    chance = chances_of_counts(one[:half])[-1][:, None] * chances_of_counts(one[half:])[-1]
     early, late = np.arange(half + 1)[:, None], np.arange(half + 1)
     sure = COIN.quantal_response([1 / 3, 2 / 3], 1 / 32)[1]
     right = (half - early) + late  # the model says 0, then 1
@@ -209,7 +209,7 @@ def the_next_token() -> list[Claim]:
     T = 1024
     model = paper_sources(T)["b"]
     one_T = model.predict_sequence(np.zeros(T, dtype=int))[:, 1]  # its bits are independent
-    laws = laws_of_ones(one_T[:-1])
+    laws = chances_of_counts(one_T[:-1])
     exact = np.mean([law @ np.abs((1 + np.arange(t + 1)) / (t + 2) - one_T[t]) for t, law in enumerate(laws)])
     estimate = next_token_tv(PolyaUrn(2), model, sample(model, T, 2000, seed=0))
     return [

@@ -118,7 +118,7 @@ def test_equals_a_guard_driven_by_hand(which: str) -> None:
         advice = guard.advise(probs * (1 - floor) + floor / 3 if floor else probs, **side)
         said = {"id": f"day {t}" if guard.lag > 1 else None, **beside}  # asked three times, it is one step
         assert model.policy(row, **said).tolist() == [advice.policy.tolist()]
-        probs_K = in_order(sorted(STATES), order, advice.law[None])[0]
+        probs_K = in_order(sorted(STATES), order, advice.forecast[None])[0]
         assert model.predict_proba(row, **said).tolist() == [probs_K.tolist()]
         guess = order[advice.action] if pattern is None else sorted(STATES)[probs_K.argmax()]
         assert model.predict(row, **said).tolist() == [guess]
@@ -159,7 +159,7 @@ def test_it_is_cloned_searched_and_ends_a_pipeline() -> None:
     heard: list[Any] = []
     model = Guarded(LogisticRegression(C=0.5), Guard(CROPS, on_event=heard.append), floor=0.01)
     fresh = clone(model.fit(X0[:80], Y0[:80]))
-    assert (fresh.model.C, fresh.floor, fresh.guard, hasattr(fresh, "guard_")) == (0.5, 0.01, model.guard, False)
+    assert (fresh.model.C, fresh.floor, fresh.guard.problem, hasattr(fresh, "guard_")) == (0.5, 0.01, CROPS, False)
     observed(fresh.fit(X0[:80], Y0[:80]), X0[80:], Y0[80:])
     assert heard == fresh.guard_.events != []
     search = GridSearchCV(Guarded(LogisticRegression()), {"model__C": [1e-6, 10.0]}, cv=2)

@@ -106,14 +106,6 @@ def test_columns_in_the_order_of_the_states_are_never_swapped(states: Any, colum
             found(frame, problem, probs=columns)
 
 
-def test_forms_of_a_forecast_are_the_same() -> None:
-    lists = ROWS.select("shop", "day", "move", probs=pl.concat_list("d", "u"))
-    arrays = lists.cast({"probs": pl.Array(pl.Float64, 2)})
-    ways = [(ROWS, {"up": "u", "down": "d"}), (ROWS, {"down": "d"}), (ROWS, {"up": "u"})]
-    for frame, probs in [*ways, (lists, None), (lists, "probs"), (arrays, ["probs"])]:
-        assert money(frame, **NAMED | {"probs": probs}) == [pytest.approx(row) for row in money(ROWS, **NAMED)]
-
-
 def test_side_information_is_the_same_in_every_form() -> None:
     factor = RNG.integers(20, 101, T) / 100
     pay = pl.DataFrame({f"pay{i}": value * factor for i, value in enumerate((-5, 10, 0, 0))})

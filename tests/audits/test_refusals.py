@@ -114,6 +114,13 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a stream that is none": (rows(stream=[1.0, 1.0, float("nan")]), {}, r"row 3: the stream \(stream\) is missing"),
     "a step between": (rows(step=["1", "2", "2.5"]), {}, r"row 3: the step \(step\) must be .*, got '2.5'"),
     "a scale beyond": (GOOD, {"scale": "odd"}, r"row 2: the scale \(odd\) must be above 0 and at most 1, got 2"),
+    "a step twice": (rows(step=[1, 2, 1]), {}, "row 3: 1 of stream 'a' is there twice, also in row 1"),
+    "1.7": (rows(p_wet=[0.6, 1.7, 0.6], p_dry=[0.4, -0.7, 0.4]), {}, r"row 2: .*\(p_dry\) must lie in .*, got -0.7"),
+    "1.7 of one column": (rows(p_wet=[1.7] * 3), {"probs": {"wet": "p_wet"}}, r"\(p_wet\) .*, got 1.7 among -0.7, 1.7"),
+    "per cent": (rows(p_wet=[70.0] * 3, p_dry=[30.0] * 3), {}, "they look like percentages: divide them by 100"),
+    "counts": (rows(p_wet=[3] * 3, p_dry=[5] * 3), {}, "of logits take the softmax, of counts divide by their sum"),
+    "no context": (rows(odd=["x", None, "x"]), {"context": "odd"}, r"row 2: the context \(odd\) is missing"),
+    "payoffs beyond": (rows(odd=[150.0] * 3), {"payoffs": ["odd"] * 4}, r"row 1: there must be 2 x 2 payoffs"),
     "a word for a number": (SALES | {"y": ["1", "2", "l0"]}, {}, r"row 3: the outcome \(y\) must be a number .*'l0'"),
 }  # fmt: skip
 

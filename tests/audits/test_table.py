@@ -11,10 +11,6 @@ import polars as pl
 import pytest
 
 from lowregret.audits import Refused, audit, parts
-from lowregret.audits.columns import found_columns
-from lowregret.audits.reading import log_of
-from lowregret.audits.settings import Columns
-from lowregret.audits.table import table_of
 
 from .shops import SHOP, STALL, gained, one, shops, shuffled
 
@@ -204,25 +200,6 @@ def test_a_stream_without_any_outcome_does_not_stop_the_audit(monkeypatch: pytes
 # When outcomes were known, and forecasts made.
 
 
-def table(rows: pl.DataFrame, **columns: Any) -> Any:
-    log = log_of(rows)
-    return table_of(log, found_columns(log, SHOP, Columns(**columns)), SHOP)
-
-
-def test_lags_by_a_literal_count() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        rows = shops({"a": int(rng.integers(1, 9)), "b": 5})
-        at = rows["step"].to_numpy() + np.repeat(rng.integers(0, 3), len(rows))
-        known = at + rng.integers(0, 5, len(rows))
-        wanted = []
-        for name, t, then in zip(rows["unique_id"], at, known, strict=True):
-            own = at[(rows["unique_id"] == name).to_numpy()]
-            wanted.append(max(1, int(((own > t) & (own <= then)).sum()) + 1))
-        read = table(shuffled(rows.with_columns(step=at, told=known)), known_at="told").recording
-        assert read.lags_R.tolist() == wanted
-
-
 def test_known_at_says_how_late_outcomes_are() -> None:
     rows = one(ds=hours(150))
     late = rows.with_columns(known=pl.col("ds") + 2 * HOUR + datetime.timedelta(minutes=59))
@@ -297,66 +274,17 @@ def test_the_tolerance_that_is_advised_is_the_least_that_does(probs: Any, advise
             audit(rows[:1], SHOP, tolerance=float(advised) * 0.9)
 
 
-def put(row: int, **cells: Any) -> Any:
-    """A change of some cells of a row."""
-    return lambda rows: rows.with_columns(
-        pl.when(pl.int_range(pl.len()) == row - 1).then(pl.lit(value)).otherwise(name).alias(name)
-        for name, value in cells.items()
-    )
-
-
-REFUSALS: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "twice": (put(4, step=3), {}, "row 4: 3 of stream 'calm' is there twice, also in row 1"),
-    "null": (put(1, p_dry=None), {}, r"row 1: a probability \(p_dry\) is missing or not a number"),
-    "1.7": (put(2, p_wet=1.7, p_dry=-0.7), {}, r"row 2: a probability \(p_dry\) must lie in \[0, 1\], got -0.7 among"),
-    "1.7 of one column": (
-        put(2, p_wet=1.7),
-        {"probs": {"wet": "p_wet"}},
-        r"row 2: a probability \(p_wet\) must lie in \[0, 1\], got 1.7 among -0.7, 1.7",
-    ),
-    "per cent": (put(2, p_wet=70.0, p_dry=30.0), {}, "row 2: .* they look like percentages: divide them by 100"),
-    "counts": (put(2, p_wet=3.0, p_dry=5.0), {}, "row 2: .* of logits take the softmax, of counts divide by their sum"),
-    "context": (put(6, q10=None), {"context": "q10"}, r"row 6: the context \(q10\) is missing"),
-    "payoffs": (put(1, q10=150.0), {"payoffs": ["q10", "q10", "q10", "q10"]}, r"row 1: there must be 2 x 2 payoffs"),
-}
-
-
-SHAPES: dict[str, tuple[Any, bool]] = {
-    "a row of each action": ([[90.0, -10.0], [0.0, 5.0]], True),
-    "one after the other": ([90.0, -10.0, 0.0, 5.0], True),
-    "three for two": ([90.0, -10.0, 0.0], False),
-    "rows of three": ([[90.0, -10.0, 0.0], [0.0, 5.0, 0.0]], False),
-    "three rows": ([[90.0, -10.0], [0.0, 5.0], [0.0, 0.0]], False),
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_payoffs_of_each_step_may_be_lists(shape: str) -> None:
-    cells, is_right = SHAPES[shape]
-    rows = one().with_columns(open_dry=90.0, open_wet=-10.0, shut_dry=0.0, shut_wet=5.0, cells=pl.Series([cells] * 150))
-    if is_right:
-        wanted = audit(rows, SHOP, columns={"payoffs": ["open_dry", "open_wet", "shut_dry", "shut_wet"]})
-        assert gained(audit(rows, SHOP, columns={"payoffs": "cells"})) == gained(wanted)
-    else:
-        with pytest.raises(Refused, match="row 1: there must be 2 x 2 payoffs"):
-            audit(rows, SHOP, columns={"payoffs": "cells"})
-
-
-@pytest.mark.parametrize("what", REFUSALS)
-def test_a_bad_row_is_refused_with_its_number_and_value(what: str) -> None:
-    change, columns, says = REFUSALS[what]
-    with pytest.raises(Refused, match=f"the frame, {says}"):
-        audit(change(shops()), SHOP, columns=columns)
+@pytest.mark.parametrize("cells", [[90.0, -10.0, 0.0], [[90.0, -10.0, 0.0], [0.0, 5.0, 0.0]], [[90.0, -10.0]] * 3])
+def test_payoffs_in_lists_must_be_of_every_action_and_state(cells: Any) -> None:
+    with pytest.raises(Refused, match="row 1: there must be 2 x 2 payoffs"):
+        audit(one().with_columns(cells=pl.Series([cells] * 150)), SHOP, columns={"payoffs": "cells"})
 
 
 def test_a_refusal_names_one_row_and_counts_the_others() -> None:
-    rows = shops()
+    rows, at = shops(), pl.int_range(pl.len())
     with pytest.raises(Refused, match=r"row 3: the state .*; one more row has it$"):
-        audit(put(9, y="snow")(put(3, y="snow")(rows)), SHOP)
+        audit(rows.with_columns(y=pl.when(at.is_in([2, 8])).then(pl.lit("snow")).otherwise("y")), SHOP)
     with pytest.raises(
         Refused, match=r"row 6: .* got 1.5 among [^;]*; of logits[^;]*; 14 more rows have the same fault"
     ):
-        audit(
-            rows.with_columns(p_wet=pl.when(pl.int_range(pl.len()).is_between(5, 19)).then(1.5).otherwise("p_wet")),
-            SHOP,
-        )
+        audit(rows.with_columns(p_wet=pl.when(at.is_between(5, 19)).then(1.5).otherwise("p_wet")), SHOP)

@@ -6,22 +6,18 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.decisions import entrants
 from benchmarks.decisions.cells import Entrant, Scene, best_response
-from benchmarks.decisions.entrants import Entry, entries
+from benchmarks.decisions.entrants import entries
 from benchmarks.decisions.entrants.detectors import REFERENCE, Cusum, River, RollingThreshold
 from benchmarks.decisions.entrants.mixtures import AdaHedge, Bayes, FixedShare, Prod
 from benchmarks.decisions.entrants.recalibration import RIDGE, Isotonic, Logistic
 from benchmarks.decisions.entrants.risk_monitors import (
-    LEVEL,
     ExchangeabilityMartingale,
     PitMonitor,
-    RiskMonitor,
     seeds_of,
 )
 from benchmarks.decisions.monitored import Monitored, Recovers, UrnSince, losses
 from scipy.optimize import minimize
-from scipy.stats import binom, chi2
 
 import lowregret as lr
 
@@ -64,8 +60,13 @@ def plays(
     return np.stack(played, axis=1), None if alarms[0] is None else np.stack(alarms, axis=1)
 
 
-@pytest.mark.parametrize("lag", [1, 4])
-@pytest.mark.parametrize("name", list(entries()))
+EVERY = [
+    pytest.param(name, lag, marks=() if i % 5 == 0 else pytest.mark.long)
+    for i, (name, lag) in enumerate(itertools.product(entries(), (1, 4)))
+]
+
+
+@pytest.mark.parametrize(("name", "lag"), EVERY)
 def test_plays_chances_knows_no_future_and_cells_are_apart(name: str, lag: int) -> None:
     laws_RxTxS, states_RxT = worlds()
     played, alarms = plays(made(name, R, lag), laws_RxTxS, states_RxT, lag)
@@ -88,19 +89,6 @@ def test_plays_chances_knows_no_future_and_cells_are_apart(name: str, lag: int) 
 
 
 SEVERAL = [name for name, entry in entries().items() if len(entry.settings) > 1]
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in SEVERAL if name.replace("Recovery", "an urn") not in SEVERAL or "urn" in name]
-)
-def test_all_settings_play_and_are_not_the_same(name: str) -> None:
-    laws_RxTxS, states_RxT = worlds(1)
-    found = set()
-    for i in range(len(entries()[name].settings)):
-        played, alarms = plays(made(name, R, 1, i), laws_RxTxS, states_RxT, 1)
-        np.testing.assert_allclose(played.sum(axis=2), 1, atol=1e-9)
-        found.add((played.tobytes(), None if alarms is None else alarms.tobytes()))
-    assert len(found) > 1
 
 
 @pytest.mark.parametrize("lag", [1, 3])
@@ -181,28 +169,6 @@ def test_from_the_alarm_on_an_urn_that_begins_there(lag: int) -> None:
     np.testing.assert_allclose(played[0, first:], urn[0, lag - 1 :], atol=1e-12)
 
 
-class Notes(UrnSince):
-    """Keeps what it is told of who played."""
-
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self.told: list[list[bool]] = []
-
-    def observe(self, laws_RxS: np.ndarray, states_R: np.ndarray, played_R: np.ndarray | None = None) -> None:
-        assert played_R is not None
-        self.told.append(played_R.tolist())
-
-
-@pytest.mark.parametrize("lag", [1, 3])
-def test_a_fallback_is_told_in_which_steps_it_was_played(lag: int) -> None:
-    laws_RxTxS, states_RxT = worlds()
-    scene, at = Scene(PROBLEM, R, T, lag), 40
-    after = Notes(scene)
-    plays(Monitored(scene, AlarmsAt(at), after), laws_RxTxS, states_RxT, lag)
-    first = at + lag - 1
-    assert after.told == [[t >= first, False, t >= first + 5] for t in range(T - lag + 1)]
-
-
 def first_alarm(monitor: River, losses_T: list[float]) -> int | None:
     heard = [bool(monitor.hears(np.array([loss]), np.empty(0), np.empty(0))[0]) for loss in losses_T]
     return heard.index(True) if any(heard) else None
@@ -238,20 +204,6 @@ def test_recovery_after_the_alarm_of_the_guard_is_what_the_guard_plays() -> None
     np.testing.assert_allclose(played, guard, atol=1e-9)
 
 
-def test_a_missing_package_is_named_and_leaves_its_entrants_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from benchmarks.decisions.entrants import plain
-
-    own = plain.ENTRANTS | {"a": Entry(plain.Urn, needs="no_such_package"), "b": Entry(plain.Urn, needs="numpy")}
-    monkeypatch.setattr(plain, "ENTRANTS", own)
-    found = entrants.entries.__wrapped__()
-    assert "a" not in found
-    assert "b" in found
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "no_such_package" in line]
-    assert line.startswith("left out: a, for want of no_such_package (python -m pip install")
-
-
 # Mixtures
 
 TWO = lr.matching()
@@ -272,17 +224,6 @@ def test_prod_in_closed_form() -> None:
         player.observe(law, came)
         earned = TWO.utility[1, 1] - TWO.utility[0, 1]
         weight, lead = weight * (1 + r * other * earned / span), lead + earned
-
-
-def test_a_late_prod_learns_from_what_it_had_played() -> None:
-    """All outcomes of the first three steps come after these: in each A had played at random."""
-    player, law = Prod(Scene(TWO, 1, 100, 3)), np.array([[0.9, 0.1]])
-    for _ in range(3):
-        player.advise(law)
-    odds = player.rate / (1 - player.rate)
-    for step in range(1, 4):
-        player.observe(law, np.array([1]))
-        np.testing.assert_allclose(np.exp(player.log_odds_R), odds * (1 + player.rate / 2) ** step)
 
 
 def test_bayes_weights_are_posterior() -> None:
@@ -359,60 +300,7 @@ def test_the_pit_monitor_of_ranks_is_a_martingale_of_whatever_is_stable() -> Non
     assert monitor.wealth_R.std() > 0.1
 
 
-@pytest.mark.parametrize("ranks", [False, True])
-def test_pit_monitors_keep_their_level_and_hear_a_break(ranks: bool) -> None:
-    cells, steps, rng = 400, 300, np.random.default_rng(5)
-    laws_RxTxS = rng.dirichlet([1, 1, 1], (cells, steps))
-    states_RxT = (laws_RxTxS.cumsum(axis=2) < rng.random((cells, steps, 1))).sum(axis=2)
-    wrong_RxT = np.where(np.arange(steps) < 50 * ranks, states_RxT, 0)
-    alarms = []
-    for came_RxT in (states_RxT, wrong_RxT):
-        monitor, ever_R = PitMonitor(Scene(PROBLEM, cells, steps, 1), bins=10, ranks=ranks), np.zeros(cells, dtype=bool)
-        for t in range(steps):
-            ever_R |= monitor.hears(np.zeros(cells), laws_RxTxS[:, t], came_RxT[:, t])
-        alarms.append(ever_R.sum())
-    assert alarms[0] <= binom.ppf(0.999, cells, LEVEL)
-    assert alarms[1] > 0.9 * cells
-
-
-def test_draws_are_uniform_and_each_cells_own() -> None:
-    cells, steps, rng = 50, 400, np.random.default_rng(0)
-    monitor, law, drawn = PitMonitor(Scene(TWO, cells, steps, 1)), np.tile([0.5, 0.5], (cells, 1)), []
-    for _ in range(steps):
-        monitor.hears(np.zeros(cells), law, rng.integers(0, 2, cells))
-        drawn.append(monitor.draws())
-    drawn_Tx2xR = np.array(drawn)[30:]  # by then no two cells have seen the same
-    assert len(np.unique(drawn_Tx2xR)) == drawn_Tx2xR.size
-    counts_B = np.histogram(drawn_Tx2xR, bins=20, range=(0, 1))[0]
-    assert chi2.sf(((counts_B - drawn_Tx2xR.size / 20) ** 2).sum() / (drawn_Tx2xR.size / 20), 19) > 1e-3
-    between = np.corrcoef(np.concatenate([drawn_Tx2xR[:, 0].T, drawn_Tx2xR[:, 1].T])) - np.eye(2 * cells)
-    assert np.abs(between).max() < 5.5 / math.sqrt(steps - 30)
-
-
 mapie = pytest.mark.skipif(not importlib.util.find_spec("mapie"), reason="mapie is not installed, nor in .data")
-
-
-@mapie
-def test_the_risk_monitor_is_mapies() -> None:
-    from mapie.exchangeability_testing import RiskMonitoring
-
-    loss_RxT = np.random.default_rng(2).random((2, T)) ** np.array([[3.0], [0.3]])
-    loss_RxT[1, :REFERENCE] **= 10
-    loss_RxT[loss_RxT < 0.2] = 0.0
-    monitor = RiskMonitor(Scene(PROBLEM, 2, T, 1))
-    lower_RxT, ever_R = np.zeros_like(loss_RxT), np.zeros(2, dtype=bool)
-    for t in range(T):
-        ever_R |= monitor.hears(loss_RxT[:, t], np.empty(0), np.empty(0))
-        lower_RxT[:, t] = monitor.lower_R
-    right_T = np.zeros(T, dtype=int)
-    for r in range(2):
-        theirs, lost_T = RiskMonitoring("accuracy", warn=False), (loss_RxT[r] > 0).astype(int)
-        theirs.compute_threshold(right_T[:REFERENCE], lost_T[:REFERENCE])
-        theirs.update(right_T[REFERENCE:], lost_T[REFERENCE:])
-        assert theirs.threshold == pytest.approx(monitor.threshold_R[r])
-        own_T = lower_RxT[r, REFERENCE:]
-        np.testing.assert_allclose(own_T, theirs.online_risk_lower_bound_sequence_history, atol=1e-5)
-        assert theirs.harmful_shift_detected == ever_R[r] == bool(r)
 
 
 @mapie
@@ -483,12 +371,3 @@ def test_isotonic_recalibration_is_that_of_scikit_learn() -> None:
         ]
         said = np.array([curve.predict([p])[0] for curve, p in zip(curves, law, strict=True)])
         np.testing.assert_allclose(found[r], said / said.sum() if said.sum() else law, atol=1e-6)
-
-
-def test_recalibration_goes_by_its_window_alone() -> None:
-    laws_RxTxS, states_RxT = worlds()
-    player = Logistic(Scene(PROBLEM, R, T, 1), window=50)
-    plays(player, laws_RxTxS[:, :200], states_RxT[:, :200], 1)
-    again = Logistic(Scene(PROBLEM, R, T, 1))
-    again.fit(laws_RxTxS[:, 150:200], states_RxT[:, 150:200])
-    np.testing.assert_allclose(player.fitted_RxD, again.fitted_RxD, atol=1e-6)

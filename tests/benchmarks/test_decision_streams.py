@@ -1,10 +1,6 @@
 """The streams of ``benchmarks.decisions``: whole, the same twice, in two halves; no law has seen what it is of."""
 
-import importlib
 import itertools
-import pkgutil
-import subprocess
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -42,29 +38,6 @@ def test_a_stream_is_whole(name: str) -> None:
     assert np.abs(stream.laws_TxS.sum(axis=1) - 1).max() < 1e-9
     assert stream.laws_TxS.min() >= 0.01 / S * (1 - 1e-9)
     assert stream.lag >= 1
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_a_stream_is_the_same_twice(name: str) -> None:
-    stream, again = stream_of(name), FOUND[name][1]()
-    assert np.array_equal(stream.laws_TxS, again.laws_TxS)
-    assert np.array_equal(stream.states_T, again.states_T)
-    assert np.array_equal(stream.problem.utility, again.problem.utility)
-
-
-def test_a_seed_is_the_same_in_every_process() -> None:
-    assert streams.seed_of("trading: learned") == 6019946537917198599
-
-
-def test_no_two_streams_or_sources_have_one_name() -> None:
-    found = Counter[str]()
-    for info in pkgutil.iter_modules(streams.__path__):
-        for source, made in importlib.import_module(f"{streams.__name__}.{info.name}").STREAMS.items():
-            assert source.half in ("training", "scored")
-            assert source.licence
-            found.update([source.name, *(f"{source.name}: {name}" for name in made)])
-    assert set(found.values()) == {1}
-    assert set(FOUND) <= set(found)
 
 
 def test_both_halves_have_every_kind() -> None:
@@ -211,54 +184,3 @@ def test_quantiles_become_laws_of_ranges() -> None:
     laws = models.quantiles(bins)(known, came)(np.array([[0.0], [1.0]]))
     assert laws[0, :3].tolist() == pytest.approx([0.16, 0.34, 0.34], abs=0.06)
     assert laws[1, 4:].tolist() == pytest.approx([0.34, 0.34, 0.16], abs=0.06)
-
-
-def test_ranges_hold_about_as_many_each() -> None:
-    bins = streams.ranges(np.random.default_rng(3).normal(size=1000), 8)
-    assert bins.counts.tolist() == [125] * 8
-
-
-def test_data_are_found_where_a_package_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "DATA", tmp_path)
-    assert packages.folder("numpy") == Path(np.__file__).parents[1]
-    assert packages.folder(f"numpy=={np.__version__}") == Path(np.__file__).parents[1]
-    assert packages.folder("numpy==0.0.1") is None
-    assert packages.folder("not_a_package_of_anyone", install=True) is None  # of no version, so of an extra
-
-
-def test_data_are_put_aside_once_and_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = []
-
-    def pip(command: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
-        asked.append(command[-1])
-        whole = Path(command[command.index("--target") + 1])
-        whole.mkdir()
-        (whole / "some.csv").write_text("a,b\n1,2\n")
-        failed = command[-1] == "broken==2"
-        return subprocess.CompletedProcess(command, int(failed), "", "much\nERROR: no such thing" if failed else "")
-
-    monkeypatch.setattr(packages, "DATA", tmp_path)
-    monkeypatch.setattr(subprocess, "run", pip)
-    assert packages.folder("some_data==1", install=False) is None
-    for _ in range(2):
-        assert packages.folder("some_data==1", install=True) == tmp_path / "some_data-1"
-    packages.folder.cache_clear()
-    assert packages.table("some_data==1", "some.csv")["b"].tolist() == [2]
-    assert packages.folder("broken==2", install=True) is None
-    assert asked == ["some_data==1", "broken==2"]
-    assert [path.name for path in tmp_path.iterdir()] == ["some_data-1"]
-    assert capsys.readouterr().err.splitlines()[-1] == "ERROR: no such thing"
-    with pytest.raises(FileNotFoundError, match="broken==2"):
-        packages.table("broken==2", "some.csv")
-
-
-def test_streams_whose_data_are_not_there_are_left_out_and_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(streams, "folder", lambda package, install: None if "arch" in package else Path())
-    left = streams.sources.__wrapped__(install=False)
-    assert not any(source.package == "arch" for source, _ in left.values())
-    assert any(source.package == "statsmodels" for source, _ in left.values())
-    assert capsys.readouterr().err == "stock indices: left out, for arch is not there\n"

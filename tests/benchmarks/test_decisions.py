@@ -12,7 +12,7 @@ from benchmarks.decisions.cells import Scene, Stream, best_response, play
 from benchmarks.decisions.entrants import entries
 from benchmarks.decisions.regimes import regimes
 from benchmarks.decisions.report import KEPT, in_pages
-from benchmarks.decisions.run import Job, code_digest
+from benchmarks.decisions.run import code_digest
 from benchmarks.decisions.scores import score
 
 import lowregret as lr
@@ -160,11 +160,6 @@ def test_on_ray_it_is_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         found.append(json.loads((folder / "decisions.json").read_text()))
         found[-1].pop("microseconds")
     assert found[0] == found[1]
-
-
-def test_jobs_have_files_of_their_own(tmp_path: Path) -> None:
-    jobs = [Job(stream, name, i) for stream in "ab" for name in "xy" for i in (0, 1)]
-    assert len({job.file(tmp_path) for job in jobs}) == len(jobs)
 
 
 def test_the_pages_have_the_tables_of_the_run_that_is_kept() -> None:

@@ -5,7 +5,6 @@ Those whose packages are not installed run in ``make test-all``, if their data a
 
 import csv
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,7 @@ from ..plain_guard import PlainGuard
 FOUND = sources(install=False)
 LAGS = {"rain": 3, "electricity": 6, "departures": 2}  # all others are known before the next step
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "data" / "recordings.json").read_text())
-EACH = [
-    pytest.param(name, marks=() if "==" not in FOUND[one.stream][0].package else pytest.mark.long)
-    for name, one in RECORDINGS.items()
-    if one.stream in FOUND
-]
+EACH = [name for name, one in RECORDINGS.items() if one.stream in FOUND]
 
 
 def by_hand(folder: Path, lag: int) -> dict[str, Any]:
@@ -53,6 +48,7 @@ def by_hand(folder: Path, lag: int) -> dict[str, Any]:
     return found | {"guard": earned, "left": next((step for kind, step, _ in guard.events if kind == "alarm"), None)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EACH)
 def test_every_number_is_that_of_a_few_lines(name: str, tmp_path: Path) -> None:
     """Where outcomes are late, what the guard earned is that of the golden runs alone."""
@@ -67,21 +63,3 @@ def test_every_number_is_that_of_a_few_lines(name: str, tmp_path: Path) -> None:
     for player in asked.keys() & totals.keys():
         assert totals[player] == pytest.approx(asked[player], abs=1e-6 * asked["steps"])
     assert (totals, one["alarm"]) == (pytest.approx(golden["totals"], rel=1e-12), golden["alarm"])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["rain", "houses"])
-def test_what_was_not_said_is_warned_of(name: str, tmp_path: Path) -> None:
-    """The rain is that of three days, houses stand as on the map: errors are alike, and the last outcome is best."""
-    if RECORDINGS[name].stream not in FOUND:
-        pytest.skip("the data are not there: python -m benchmarks.recordings")
-    write(name, tmp_path)
-    log, problem = tmp_path / name / "log.csv", payoffs_in(tmp_path / name / "stakes.csv")
-    found = lr.audit(log, problem, currency=RECORDINGS[name].money)
-    alike = [words for words in found.warnings if "errors of the model are alike" in words]
-    assert len(alike) == 1
-    assert any("what would have been best the last time" in words for words in found.warnings)
-    if name == "houses":
-        assert re.search(r"up to 26 hours apart.* a lag of 27 the guard would have earned 5,856 dollars", alike[0])
-    said = lr.audit(log, problem, currency=RECORDINGS[name].money, lag=3)
-    assert not any("are alike" in words for words in said.warnings)

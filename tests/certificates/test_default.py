@@ -146,6 +146,38 @@ def test_all_capital_is_spent_or_unspent(horizon: int | None) -> None:
     assert first_K.sum() * 3 == pytest.approx(0.5 * 0.75 * 40 / 41) or first_K[0] * 3 > 0.5 * 0.75
 
 
+def test_the_second_bettor_runs_wherever_there_can_be_one() -> None:
+    """Best responses to states, and a fallback that mixes forecasts."""
+    both, old = lr.Actions() + lr.References("old"), lr.References("old")
+    contexts = {"against": lr.Actions(per=2), "test": lr.ExactTest(horizon=100)}
+    for settings in (
+        {},
+        {"test": lr.ExactTest(delta=0.01)},
+        {"fallback": lr.Recovery(budget=1.0)},
+        {"against": both},
+        contexts,
+    ):
+        assert lr.Guard(MATCHING, **settings).setting.has_second_bettor
+    replaced = {"against": old, "fallback": lr.UseReference("old")}
+    ada = {"fallback": lr.policies.AdaHedge(MATCHING)}
+    for settings in ({"response": lr.QuantalResponse(0.1)}, ada, replaced, {"test": lr.NoTest()}):
+        assert not lr.Guard(MATCHING, **settings).setting.has_second_bettor
+
+
+def test_sharpened_best_responses_are_charged_by_the_programmes() -> None:
+    """Where payoffs change nothing is exact: others than these may come."""
+    problem = lr.DecisionProblem([[1, 0, 0.2], [0, 1, 0.4], [0.4, 0.4, 0.9]])
+    guard = lr.Guard(problem, test=lr.ExactTest(0.05, 300), lag=2)
+    prior, given = prior_of(guard.setting), guard.certificate
+    before = switching.before(problem, prior, guard.setting.class_delta, 0.0, 1, 2, True, 300)(np.arange(301))
+    charges = best_response.exact_kappa(problem, prior.rates_K)
+    log_costs_K = 2 * -np.log(prior.weights_K(1) * guard.setting.class_delta)
+    assert before[200] == pytest.approx(min((200 * charges + log_costs_K) / prior.rates_K))
+    assert sum(given.sharpen().terms.values()) < sum(given.terms.values())
+    changing = lr.Guard(problem.changing(-1, 1), test=lr.ExactTest(0.05, 300)).certificate
+    assert changing.sharpen() == changing
+
+
 def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
     T, guard = 40, lr.Guard(MATCHING, test=lr.ExactTest(0.2, 40), against=lr.Actions(per=2))
@@ -159,14 +191,7 @@ def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
         assert max(own[n] + own[total - n] for n in range(total + 1)) <= after[total] + 1e-12
 
 
-def test_what_is_assumed_names_who_acts_after_the_alarm_and_no_law_that_is_answered() -> None:
-    for fallback, then in ((lr.policies.AdaHedge(MATCHING), True), (lr.PolyaUrn(2), False)):
-        acted = lr.Guard(MATCHING, response=lr.QuantalResponse(0.1), fallback=fallback).certificate.assumptions[0]
-        assert ("as AdaHedge says from then on" in acted) == then
-        assert acted.startswith("every step is acted on by the quantal response at temperature 0.1")
-
-
-def test_without_a_horizon_a_way_back_over_an_urn_has_a_bound_and_over_others_none() -> None:
+def test_without_a_horizon_recovery_over_an_urn_has_a_bound_and_over_others_none() -> None:
     """Quantal responses on a schedule: the bound of an urn begun late is known up to a prior of 2."""
     for safe, known in ((None, True), (lr.PolyaUrn(2), True), (lr.PolyaUrn(2, 3.0), False)):
         setting = lr.robust.algorithm_1(MATCHING, lr.ExactTest(0.05), lr.Recovery(safe=safe))

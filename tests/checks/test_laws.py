@@ -228,7 +228,8 @@ class Forgetful(lr.robust.Robust):
     """A predictor that trusts again."""
 
     def switched(self, memory: Any) -> Any:
-        return super().switched(memory) & (self._part(memory, "alarm") == self._part(memory, "observed"))
+        alarm, observed = (self.streams.read(memory.rows, name, memory.probs) for name in ("alarm", "observed"))
+        return super().switched(memory) & (alarm == observed)
 
 
 def test_an_alarm_that_is_taken_back_is_caught() -> None:

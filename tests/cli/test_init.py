@@ -93,11 +93,6 @@ def test_of_two_models_quantiles_none_is_chosen(tmp_path: Path) -> None:
     assert max(stall["actions"]) >= np.quantile(SOLD, 0.99)
 
 
-def test_a_single_quantile_does_not_make_outcomes_numbers(tmp_path: Path) -> None:
-    found, _ = proposed(tmp_path, ds=DAYS, y=CAME, p_dry=1 - WET, p_wet=WET, q90=SOLD)
-    assert (found["payoffs"], found["columns"]["probs"]) == ("payoffs.csv", {"dry": "p_dry", "wet": "p_wet"})
-
-
 def test_payoffs_of_numbers_that_may_be_negative_are_at_knots(tmp_path: Path) -> None:
     found, _ = proposed(tmp_path, ds=DAYS, y=SOLD - 30, q10=SOLD - 35, q90=SOLD)
     assert found["columns"]["quantiles"] == {"0.1": "q10", "0.9": "q90"}
@@ -130,12 +125,6 @@ def test_empty_outcomes_are_no_state_and_times_known_later_are_proposed(tmp_path
     }
 
 
-@pytest.mark.parametrize("empty", ["", " ", "NA", "nan"])
-def test_what_stands_for_no_outcome_is_no_state(empty: str, tmp_path: Path) -> None:
-    proposed(tmp_path, ds=DAYS, y=[*CAME[:-1], empty], p_dry=1 - WET, p_wet=WET)
-    assert (tmp_path / "payoffs.csv").read_text().splitlines()[0] == "payoffs,dry,wet"
-
-
 def test_of_columns_of_times_one_that_says_known_is_not_the_order(tmp_path: Path) -> None:
     known = {"known_at": [f"{day} 09:00" for day in DAYS]}
     found, _ = proposed(tmp_path, delivery=DAYS, **known, y=CAME, p_dry=1 - WET, p_wet=WET)
@@ -150,11 +139,6 @@ def test_of_columns_of_times_one_that_says_known_is_not_the_order(tmp_path: Path
 def test_not_every_column_that_says_published_says_when_outcomes_were_known(published: Any, tmp_path: Path) -> None:
     found, _ = proposed(tmp_path, "log.parquet", ds=DAYS, y=CAME, p_dry=1 - WET, p_wet=WET, published=published)
     assert "known_at" not in found["columns"]
-
-
-def test_numbers_of_which_none_came_have_payoffs_to_fill_in(tmp_path: Path) -> None:
-    proposed(tmp_path, "log.parquet", ds=DAYS, y=pl.Series([None] * N, dtype=pl.Float64), q10=SOLD, q90=2 * SOLD)
-    assert tomllib.loads((tmp_path / "payoffs.toml").read_text())["kind"] == "newsvendor"
 
 
 def test_a_column_that_numbers_the_rows_is_no_stream(tmp_path: Path) -> None:
@@ -186,11 +170,6 @@ def test_a_state_whose_name_ends_in_that_of_another_is_no_model(tmp_path: Path) 
     assert len(commented(tmp_path, "probs")) == 1
 
 
-def test_states_are_known_by_the_names_of_their_probabilities(tmp_path: Path) -> None:
-    found, _ = proposed(tmp_path, ds=DAYS, weekday=["Mon", "Tue"] * 30, sky=CAME, wet=WET, dry=1 - WET)
-    assert (found["columns"]["state"], found["columns"]["probs"]) == ("sky", {"dry": "dry", "wet": "wet"})
-
-
 def test_what_cannot_be_known_is_to_be_filled_in(tmp_path: Path) -> None:
     again = {"a": ["u", "v"] * (N // 2), "b": ["u", "v"] * (N // 2), "notes": [[1]] * N, "raw": [b"x"] * N}
     found, says = proposed(tmp_path, "log.parquet", ds=np.repeat(DAYS[: N // 2], 2), chance=WET, **again)
@@ -210,12 +189,6 @@ def test_a_log_without_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("ds,y,p_dry,p_wet\n")
     done = run("init", tmp_path / "log.csv")
     assert (done.exit_code, done.stderr) == (4, f"refused: {tmp_path / 'log.csv'}: it has no rows\n")
-
-
-def test_names_of_models_are_printed_and_not_obeyed(tmp_path: Path) -> None:
-    _, says = proposed(tmp_path, ds=DAYS, y=CAME, **{f"{name}\x1b[2J_p_wet": WET for name in "AB"})
-    assert "models found: A\\x1b[2J, B\\x1b[2J" in says
-    assert "\x1b" not in says
 
 
 def test_hostile_names_are_kept_as_they_are(tmp_path: Path) -> None:

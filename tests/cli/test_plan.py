@@ -42,7 +42,7 @@ def test_it_says_what_the_delays_are(payoffs: Path) -> None:
     assert done.exit_code == 0, done.output
     problem = lr.problems.payoffs_in(payoffs)
     guard = lr.Guard(problem, test=lr.ExactTest(0.05, 400))
-    found = delay(guard, law=[0.35, 0.65], truth=[0.6, 0.4], runs=100, seed=4)
+    found = delay(guard, forecast=[0.35, 0.65], truth=[0.6, 0.4], runs=100, seed=4)
     says = done.output.splitlines()
     assert says[0] == "The model's forecast is down 0.35, up 0.65, so it plays long, for 30 per step."
     assert "From step 201 of 400 on it is broken: down 0.6, up 0.4 is true. Then long earns -20 per step" in says[1]
@@ -96,7 +96,7 @@ def test_beside_a_second_bettor_the_closed_form_is_charged_by_pairs() -> None:
     """The rate that needs least, by hand."""
     coin = lr.matching()
     guard = lr.Guard(coin, test=lr.ExactTest(0.05, 1000))
-    found, prior = delay(guard, law=[0.8, 0.2], truth=[0.2, 0.8], runs=100), prior_of(guard.setting)
+    found, prior = delay(guard, forecast=[0.8, 0.2], truth=[0.2, 0.8], runs=100), prior_of(guard.setting)
     needs = []
     for k, rate in enumerate(prior.rates_K):
         growth = rate * 0.6 - float(best_response.two_point(rate, 1.0, 1.0))

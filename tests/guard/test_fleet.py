@@ -99,17 +99,6 @@ def test_advised_anew_a_step_still_does_not_count_where_it_was_dropped() -> None
         assert own.step == own.known <= guard.steps[0]
 
 
-def test_streams_that_stay_keep_their_names_and_episodes() -> None:
-    guard = lr.Guard(COIN, streams=3)
-    wrong_for(guard, 5)
-    guard.retire([1])
-    guard.add()
-    guard.restart()
-    guard.restart([])
-    assert (guard.streams, guard.episodes.tolist()) == ([0, 2, 3], [2, 2, 2])
-    assert [event.stream for event in guard.events] == [0, 1, 2]
-
-
 @pytest.mark.parametrize("problem", [COIN, TRADE], ids=["states", "numbers"])
 @pytest.mark.parametrize("lag", [1, 2])
 def test_a_fleet_without_streams_goes_on(problem: Any, lag: int) -> None:

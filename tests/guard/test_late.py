@@ -46,7 +46,7 @@ def test_each_step_that_waits_has_its_own_policy_and_draws() -> None:
     assert guard.waiting == [1, 2, 3]
     for step, law in enumerate(laws, 1):
         np.testing.assert_allclose(guard.policy(step=step), COIN.quantal_response(law, 0.3), rtol=1e-12)
-        assert guard.advice(step=step).law.tolist() == law
+        assert guard.advice(step=step).forecast.tolist() == law
     assert [guard.act(seed) for seed in range(9)] == [guard.act(seed, step=3) for seed in range(9)]
     assert len({str([guard.act(seed, step=step) for seed in range(30)]) for step in (1, 2, 3)}) == 3
 

@@ -1,6 +1,5 @@
 """A guard that was saved goes on as if it never had been; bytes of another, cut short or changed, are refused."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -195,24 +194,3 @@ def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"path must be a file that save\(path\) wrote"):
             guard.load(wrong)
     assert guard.dumps() == data
-
-
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_save_that_fails_leaves_the_file_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    path, guard = tmp_path / "state.guard", lr.Guard(COIN)
-    guard.save(path)
-    data = path.read_bytes()
-    wrong_for(guard, 1)
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, call, full)
-        with pytest.raises(OSError, match="No space left"):
-            guard.save(path)
-    assert (path.read_bytes(), os.listdir(tmp_path)) == (data, [path.name])
-    guard.save(path)  # it is still the one that it left
-    assert path.read_bytes() == guard.dumps()

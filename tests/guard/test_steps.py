@@ -22,7 +22,7 @@ def test_before_the_alarm_the_model_and_after_it_the_fallback() -> None:
     for step in range(1, 30):
         advice = guard.advise(WRONG)
         law = urn / urn.sum() if guard.events else np.array(WRONG)
-        np.testing.assert_allclose(advice.law, law, rtol=1e-12)
+        np.testing.assert_allclose(advice.forecast, law, rtol=1e-12)
         np.testing.assert_allclose(advice.policy, COIN.quantal_response(law, 1.0), rtol=1e-12)
         assert (advice.step, advice.action) == (step, int(advice.policy.argmax()))
         assert (advice.trusted, advice.share) == ((False, 0.0) if guard.events else (True, 1.0))
@@ -74,20 +74,6 @@ def test_regret_by_hand() -> None:
         reported += action is not None
         np.testing.assert_allclose(guard.regret, behind.max(axis=1) / t, atol=1e-12)
         np.testing.assert_allclose(guard.realised_regret, realised.max(axis=1) / reported, atol=1e-12)
-
-
-def test_names_of_states_and_actions() -> None:
-    problem = lr.DecisionProblem([[1, 0], [0, 1]], actions=["stay", "go"], states=["dry", "wet"])
-    guard = lr.Guard(problem, streams=3)
-    guard.advise({"wet": np.full(3, 0.1), "dry": np.full(3, 0.9)})
-    guard.observe(["wet", "dry", "wet"], action=["stay", "go", "go"])
-    assert guard.regret.tolist() == [1.0, 0.0, 1.0]
-    assert guard.realised_regret.tolist() == [1.0, 1.0, 0.0]
-    guard.advise(np.tile(WRONG, (3, 1)))
-    with pytest.raises(ValueError, match="wet"):
-        guard.observe([1, 0, 1])  # numbers are no names of these states
-    guard.observe(lr.problems.Positions([1, 0, 1]), action=[0, 1, 1])
-    assert guard.realised_regret.tolist() == [1.0, 1.0, 0.0]
 
 
 def test_draws_have_the_chances_of_the_policy() -> None:

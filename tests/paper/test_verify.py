@@ -21,7 +21,7 @@ from lowregret.rules.regret_gap import GapWatch
 from lowregret.rules.regret_rate import RateWatch
 from paper import app, eight_sources, verify
 from paper.statements import Claim, Statement, against, all_statements, at_least, at_most, equals, section_2
-from paper.statements.exhaustive import chances, laws_of_ones
+from paper.statements.exhaustive import chances, chances_of_counts
 from paper.statements.section_5 import TABLE, chance_of_a_switch, mean_regret_of_the_model
 
 from .conftest import ENVIRONMENT, paper
@@ -89,7 +89,7 @@ def test_the_models_exact_regret_against_samples() -> None:
     model = lr.policies.Respond(lr.evaluate.sources.paper_sources(T)["b"], lr.matching(), 1 / 32)
     regret = lr.external_regret(lr.matching(), model, lr.sample(source, T, 400, seed=0))[:, -1]
     assert abs(regret.mean() - mean_regret_of_the_model(source)) < 4 * regret.std() / 20
-    np.testing.assert_allclose(laws_of_ones(np.full(9, 0.3))[-1] @ np.arange(10), 2.7, atol=1e-12)
+    np.testing.assert_allclose(chances_of_counts(np.full(9, 0.3))[-1] @ np.arange(10), 2.7, atol=1e-12)
 
 
 # A wrong statement fails

@@ -58,6 +58,11 @@ def test_spans_of_the_presets() -> None:
     assert lr.rock_paper_scissors().span == 2
 
 
+def test_names_of_states_read_well() -> None:
+    assert lr.newsvendor([0.1 + 0.2, 72.60499999999999, 100], 5, 3).states == ("0.3", "72.605", "100")
+    assert lr.trading([-0.005, 1e-7]).states == ("-0.005", "1e-07")
+
+
 def test_payoffs_come_back_in_their_units() -> None:
     payoffs = np.array([[120.0, -30.0, 7.0], [0.0, 55.0, 18.0]])
     problem = lr.DecisionProblem.from_payoffs(payoffs)

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.needs("matplotlib", "pandas")
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
-SLOW = ("plot_electricity", "plot_sp500")  # in make test-all
 PAGE = ROOT / "docs" / "evidence" / "real-data.md"
 SHOWN = re.compile(r"From `python examples/(?P<name>\w+)\.py`[^\n]*:\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 
@@ -38,10 +37,8 @@ def as_shown(output: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
 
 
-@pytest.mark.parametrize(
-    "script",
-    [pytest.param(path, marks=pytest.mark.long if path.stem in SLOW else (), id=path.stem) for path in EXAMPLES],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_prints_what_is_shown_of_it(script: Path, tmp_path: Path) -> None:
     output = printed(script, tmp_path)
     assert output

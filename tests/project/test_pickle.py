@@ -152,7 +152,6 @@ def test_what_comes_back_is_what_was_sent(thing: Any, says: Callable[[Any], Any]
         (PREDICTORS["Scheduled"], "probs_TxS"),
         (STICKY, "transition"),
         (STICKY, "initial"),
-        (TESTS["VRegret"], "tips"),
     ],
 )
 def test_copies_are_as_read_only_as_the_original(thing: Any, name: str) -> None:

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.needs("matplotlib", "sklearn", "torch")
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = ("bounded-context", "construct", "evaluation")  # many seconds each: in make test-all
 FENCE = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -78,9 +77,12 @@ def outputs(page: Path, namespace: dict[str, Any] | None = None) -> list[tuple[E
     return printed
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=pytest.mark.long if page.stem in SLOW else (), id=page.name) for page in PAGES]
-)
+def marks(page: Path) -> Any:
+    """The README and what is read first in ``make test``, the others in ``make test-all``."""
+    return () if page == README or page.parent.name == "start" else pytest.mark.long
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page), id=page.name) for page in PAGES])
 def test_examples_run_and_print_what_is_shown(page):
     for example, printed in outputs(page):
         where = f"{page.name}, line {example.line}"

@@ -148,20 +148,23 @@ def audit(
     source = log_of(log)
     found = found_columns(source, problem, how.columns)
     progress("reading", 0, 0)
+    done = 0
+
+    def tell(rows: int) -> None:
+        nonlocal done
+        done += rows
+        progress("judging", done, whole.rows)
+
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder:
         if how.cluster:
-            whole, judged = on_ray(source, found, problem, how)
+            whole, parts = on_ray(source, found, problem, how, tell)
         else:
             whole, tables = dealt(source, found, problem, how, Path(folder))
-            judged = (judged_table(table, problem, how, whole) for table in tables)
+            parts = (judged_table(table, problem, how, whole, tell) for table in tables)
         if how.horizon is not None and how.horizon < whole.longest:
             raise ValueError(f"horizon must last for the longest stream, {whole.longest} steps, got {how.horizon}")
-        done, parts = 0, list[Summary]()
-        for part in judged:
-            done += part.rows
-            parts.append(part)
-            progress("judging", done, whole.rows)
-    return _together(source, problem, how, whole, parts)
+        tell(0)
+        return _together(source, problem, how, whole, list(parts))
 
 
 def survivors(streams: pl.DataFrame, fdr: float) -> pl.Series:

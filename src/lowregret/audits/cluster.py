@@ -1,7 +1,7 @@
 """The audit on a Ray cluster (extra: ``ray``): each task reads the rows of its own streams, and judges them."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ _RETRIES = 5  # of a task whose worker was lost
 _TASKS = 4  # per core
 
 
-def on_ray(log: Log, found: Found, problem: Any, how: AuditSettings) -> tuple[Whole, Iterator[Summary]]:
+def on_ray(
+    log: Log, found: Found, problem: Any, how: AuditSettings, tell: Callable[[int], object]
+) -> tuple[Whole, Iterator[Summary]]:
     """All streams, and the parts of the audit. Every machine must see the log under the same path."""
     try:
         ray: Any = import_module("ray")
@@ -37,6 +39,7 @@ def on_ray(log: Log, found: Found, problem: Any, how: AuditSettings) -> tuple[Wh
             if isinstance(part, Refused):
                 raise part
             if part is not None:
+                tell(part.rows)
                 yield part
 
     return whole, parts()

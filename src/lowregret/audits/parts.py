@@ -3,7 +3,7 @@
 import math
 import tempfile
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from statistics import NormalDist
@@ -119,8 +119,13 @@ class Summary(NamedTuple):
     ends: Sequence[tuple[int, str]]  # the first and the last time: the moment, and as the log has it
 
 
-def judged_table(table: Table, problem: Any, how: AuditSettings, whole: Whole) -> Summary:
-    """The streams of a table, judged side by side: those with one lag and one horizon have one guard."""
+def judged_table(
+    table: Table, problem: Any, how: AuditSettings, whole: Whole, tell: Callable[[int], object] = lambda _: None
+) -> Summary:
+    """The streams of a table, judged side by side: those with one lag and one horizon have one guard.
+
+    ``tell`` is called with how many rows more are done.
+    """
     recording, clock = table.recording, table.clock
     read = recording.n_steps, table.found, table.rhythms, table.counts
     if not recording.names:
@@ -138,13 +143,13 @@ def judged_table(table: Table, problem: Any, how: AuditSettings, whole: Whole) -
         promised = [guard.certificate_of(judged.played.guard.rows[is_longest_N])] if is_longest_N.any() else []
         return block.index_N, judged.columns, _reliability(block, judged.alarm), money, promised
 
-    found, waiting = [], deque[Future[Any]]()
+    found, waiting, jobs = [], deque[Future[Any]](), _jobs(table, problem, how)
     with ThreadPoolExecutor(_THREADS) as pool:
-        for job in _jobs(table, problem, how):  # few blocks at a time
-            waiting.append(pool.submit(one, *job))
-            if len(waiting) > _THREADS:
+        while (job := next(jobs, None)) or waiting:
+            waiting += [pool.submit(one, *job)] if job else []
+            if not job or len(waiting) > _THREADS:  # few blocks at a time
                 found.append(waiting.popleft().result())
-        found += [future.result() for future in waiting]
+                tell(int(recording.lengths_B[found[-1][0]].sum()))
     index, columns, reliability, money, promised = zip(*found, strict=True)
     ends = [int(clock.at_R.argmin()), int(clock.at_R.argmax())] if clock.is_dated else []
     return Summary(

@@ -89,8 +89,8 @@ def table_of(log: Log, found: Found, problem: Any, tolerance: float = _ROUNDED) 
     """The whole log as a recording; where times are equal, the only column that tells them apart names the streams."""
 
     def read(found: Found) -> Table:
-        rows, kind = of_plain(log, found, problem, lambda rows, kind: (rows.collect(engine="streaming"), kind))
-        table = checked(rows, kind, log, found, problem, tolerance)
+        held = [of_plain(log, found, problem, lambda rows, kind: (rows.collect(engine="streaming"), kind))]
+        table = checked(*held.pop(), log, found, problem, tolerance)  # so that only `checked` holds the rows
         if not table.recording.names:
             raise Refused(log.source, None, "no outcome is known yet")
         return table

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -128,33 +128,23 @@ def refused() -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage on a terminal; elsewhere, where the work is long, a line for each stage."""
+    """A bar for each stage on a terminal; elsewhere, once the work is long, a line for each stage."""
     if not sys.stderr.isatty():
-        stages = [""]
-        timer = threading.Timer(_LONG, lambda: typer.echo(f"{stages[-1]} ...", err=True))
+        begin, shown = time.monotonic(), set[str]()
 
         def line(stage: str, done: int, total: int) -> None:
-            if stage != stages[-1]:
-                stages.append(stage)
-                if not timer.is_alive():
-                    timer.function()
+            if stage not in shown and time.monotonic() - begin > _LONG:
+                shown.add(stage)
+                typer.echo(f"{stage}, {done:,} of {total:,} rows done ..." if total else f"{stage} ...", err=True)
 
-        timer.start()
-        try:
-            yield line
-        finally:
-            timer.cancel()
+        yield line
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-    shown = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} rows"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*shown, console=Console(stderr=True), transient=True) as bars:
+    rows = TextColumn("{task.completed:,} rows")
+    shown_as = (TextColumn("{task.description}"), BarColumn(), rows, TimeRemainingColumn())
+    with Progress(*shown_as, console=Console(stderr=True), transient=True) as bars:
         tasks = dict[str, TaskID]()
 
         def bar(stage: str, done: int, total: int) -> None:

@@ -1,16 +1,13 @@
 """``lowregret plan``: bad luck or broken, and how long to wait: whether a guard is worth having (extra: ``cli``)."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from .options import PAYOFFS, refusals
 
 if TYPE_CHECKING:
-    from ..guard import Delay
     from ..problems import DecisionProblem
 
 _FORECAST = "The model's forecast at every step: STATE=CHANCE each, with commas, or chances in the order of the states."
@@ -44,54 +41,7 @@ def plan(
             raise ValueError("plan needs --forecast and --truth, or --edge in their place")
         before, after = _chances_in(forecast, problem, "forecast"), _chances_in(truth, problem, "truth")
         guard = Guard(problem, test=ExactTest(delta, horizon))
-        typer.echo(
-            _in_words(delay(guard, edge, law=before, truth=after, since=since, runs=runs, seed=seed), problem, delta)
-        )
-
-
-def _in_words(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
-    left = found.steps - found.since + 1
-    best, other = int(problem.best_response(found.law_S)), int((problem.utility @ found.truth_S).argmax())
-    names = problem.actions
-
-    def chances(probs_S: np.ndarray) -> str:
-        return ", ".join(f"{state} {p:.3g}" for state, p in zip(problem.states, probs_S, strict=True) if p > 0)
-
-    def earns(action: int, probs_S: np.ndarray) -> str:
-        return f"{problem.in_payoffs(float(problem.utility[action] @ probs_S)):.4g} per step"
-
-    def waited(steps: float) -> str:
-        lost = found.lost(steps)
-        amount = f"{lost:,.0f}" if lost >= 1000 else f"{lost:.4g}"
-        if math.isfinite(steps):
-            return f"within {steps:,.0f} steps, at a cost of {amount}"
-        return f"not within the {left:,} steps that are left, in which {amount} are lost"
-
-    lines = [
-        f"The model's forecast is {chances(found.law_S)}, so it plays {names[best]}, for {earns(best, found.law_S)}.",
-        f"From step {found.since:,} of {found.steps:,} on it is broken: {chances(found.truth_S)} is true. Then "
-        f"{names[best]} earns {earns(best, found.truth_S)}",
-        f"and {names[other]} {earns(other, found.truth_S)}: every step loses {found.edge:.4g}.",
-        "",
-    ]
-    if found.edge <= 0:
-        return "\n".join([*lines, "Nothing is lost by such a break: there is nothing to notice."])
-    verdict = f"{found.heard:.0%} of such breaks raise it by the end."
-    if found.heard < 0.9:
-        verdict += " That is too small an edge for so few steps: do not count on a guard here."
-    return "\n".join([
-        *lines,
-        "Bad luck or broken? Until the alarm it may be luck. The chance that luck alone ever raises it is at most "
-        f"{delta:.3g}.",
-        f"How long to wait: half of such breaks raise the alarm {waited(found.median)};",
-        f"nine in ten {waited(found.ninetieth)}. {verdict}",
-        f"({found.runs:,} runs; in {found.too_early:.1%} of them the alarm came before the break, and was false.)",
-        "",
-        f"Whatever comes, over all {found.steps:,} steps the guard earns at most {found.certificate:.4g} per step less "
-        "than the best fixed action.",
-        f"An alarm is certain only if the break costs more than {found.least_edge:.4g} per step until the end: no "
-        "smaller edge is protected for sure.",
-    ])  # fmt: skip
+        typer.echo(str(delay(guard, edge, forecast=before, truth=after, since=since, runs=runs, seed=seed)))
 
 
 def _chances_in(text: str | None, problem: "DecisionProblem", name: str) -> list[float] | None:

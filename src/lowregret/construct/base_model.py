@@ -21,7 +21,9 @@ LEAST = 1e-30  # probability: a base that excludes a token has a finite logit al
 
 
 class PredictorModule(nn.Module):
-    """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, laws or their logarithms; entry t saw ``tokens[:, :t]``.
+    """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, probabilities or their logarithms.
+
+    Entry t has seen ``tokens[:, :t]``.
 
     >>> from lowregret.predictors import Scheduled
     >>> PredictorModule(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
@@ -33,8 +35,9 @@ class PredictorModule(nn.Module):
         self.predictor, self.gives = predictor, gives
 
     def forward(self, tokens_BxT: Tensor) -> Tensor:
-        laws = torch.tensor(to_numpy(self.predictor.predict_sequence(to_numpy(tokens_BxT))), device=tokens_BxT.device)
-        return laws if self.gives == "probabilities" else torch.log(laws.clamp_min(LEAST))
+        found = to_numpy(self.predictor.predict_sequence(to_numpy(tokens_BxT)))
+        probs = torch.tensor(found, device=tokens_BxT.device)
+        return probs if self.gives == "probabilities" else torch.log(probs.clamp_min(LEAST))
 
 
 def base_of(base: Any, gives: str | None, n_states: int | None) -> tuple[nn.Module, str, int | None, int | None]:
@@ -69,19 +72,19 @@ def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
     if isinstance(base, Decoder):
         return Transformer(base)
 
-    return FromFunction(partial(_law, base, gives), n_states, batched=True)
+    return FromFunction(partial(_last, base, gives), n_states, batched=True)
 
 
-def _law(base: nn.Module, gives: str, history: Any) -> Any:
+def _last(base: nn.Module, gives: str, history: Any) -> Any:
     tokens_BxT = torch.nn.functional.pad(torch.as_tensor(history), (0, 1))  # what comes next is not looked at
     last_BxS = ask(base, tokens_BxT)[:, -1].to(tokens_BxT.device, torch.float64)
-    laws_BxS = torch.softmax(last_BxS, dim=-1) if gives == "logits" else last_BxS
-    return laws_BxS if isinstance(history, Tensor) else laws_BxS.numpy()
+    probs_BxS = torch.softmax(last_BxS, dim=-1) if gives == "logits" else last_BxS
+    return probs_BxS if isinstance(history, Tensor) else probs_BxS.numpy()
 
 
 @torch.no_grad()
 def ask(base: nn.Module, tokens_BxT: Tensor) -> Tensor:
-    """What the base says, where its weights are and without dropout."""
+    """What the base gives, where its weights are and without dropout."""
     with in_use(base):
         return base(tokens_BxT.to(device_of(base) or tokens_BxT.device))
 
@@ -146,8 +149,8 @@ def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> N
     if ahead:
         raise ValueError(
             f"base must not look ahead: entry {ahead[0]} of {name} changes with token {ahead[0]}, and may depend on "
-            "the tokens before it only. If it gives at entry t the law of token t + 1, let it see BOS and all tokens "
-            "but the last: pad(tokens[:, :-1], (1, 0), value=bos)"
+            "the tokens before it only. If it gives at entry t the forecast of token t + 1, let it see BOS and all "
+            "tokens but the last: pad(tokens[:, :-1], (1, 0), value=bos)"
         )
     if not same(ask(base, tokens_BxT[:, :1]), said[:, :1]):
         raise ValueError(f"base must not look ahead: entry 0 of {name} changes with the number of tokens")

@@ -1,21 +1,23 @@
-"""A built model as a file: the decoder's weights and the appended ones, with what they are as JSON."""
+"""A built model as a file: the decoder's weights and the appended ones, with what they were built for as JSON."""
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor
 
+from ..engine import QuantalResponse, Setting
+from ..predictors import PolyaUrn
+from ..problems import DecisionProblem
+from ..robust import algorithm_1
+from ..rules import RegretGap, RegretRate
 from ..transformer import Decoder
 from ..transformer.backends import device_named
-from ..transformer.checkpoints import Checkpoint, decoder_of, read, shape_of, write
-from .base_model import GIVES
-from .layers import Layer
-from .model import TABLES, Appended
-from .predictor import Constructed, checked
-from .residual import Residual
+from ..transformer.checkpoints import decoder_of, read, shape_of, write
+from .predictor import Constructed, build
 
 KIND = "constructed"
+TESTS: dict[str, Any] = {"RegretGap": RegretGap, "RegretRate": RegretRate}
 
 
 def save(model: Constructed, path: str | Path) -> None:
@@ -38,98 +40,51 @@ def save(model: Constructed, path: str | Path) -> None:
             f"model must be built on a Decoder to be saved, got one on "
             f"{type(module.base).__name__}: keep model.module.state_dict() and build anew"
         )
-    about = {
-        **shape_of(module.base),
-        "kind": KIND,
-        "built": module.about,
-        "gives": module.gives,
-        "stream": module.stream.sizes,
-        "layers": [{"heads": layer.head_names, "perceptrons": layer.perceptron_names} for layer in module.every_layer],
-    }
+    about = {**shape_of(module.base), "kind": KIND, "built": described(model.setting)}
     write(path, dict(module.state_dict()), about)
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = True) -> Constructed:
     """The model that ``save`` wrote."""
     where, found = device_named(device), read(path)
-    about = found.about
-    if about.get("kind") != KIND:
+    if found.about.get("kind") != KIND:
         raise ValueError(f"checkpoint {path} is not of a built model: lowregret.transformer.load may read it")
-    decoder = decoder_of(found._replace(tensors=_under(found, "base.")), path)
+    base = {name.removeprefix("base."): t for name, t in found.tensors.items() if name.startswith("base.")}
+    decoder = decoder_of(found._replace(tensors=base), path)
     try:
-        parts = _parts(found, decoder.n_states, decoder.size.context)
-        layers = [Layer(*one, fused) for one in parts.layers]
-        module = Appended(
-            decoder, parts.gives, Residual(**parts.stream), parts.tables, layers[0], layers[1:], parts.built
-        )
-        module(torch.zeros((1, 1), dtype=torch.int64))  # what does not fit together shows here
-    except KeyError as error:
-        raise ValueError(f"checkpoint {path} lacks parts of a built model: {error}") from error
-    except (IndexError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"checkpoint {path} lacks parts of a built model, or they do not fit: {error}") from error
-    if unknown := sorted(set(found.tensors) - set(module.state_dict())):
-        raise ValueError(f"checkpoint {path} holds {', '.join(unknown)}, which no part of the model uses")
-    return Constructed(module.to(where).eval())
+        model = build(decoder, setting_of(found.about["built"]), dtype=found.tensors["token_SxD"].dtype, fused=fused)
+        layers = {name: (tensor.dtype, tensor.shape) for name, tensor in model.module.state_dict().items()}
+        if layers != {name: (tensor.dtype, tensor.shape) for name, tensor in found.tensors.items()}:
+            raise ValueError("its tensors are not those of the layers for its test and problem")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"checkpoint {path} does not hold the built model that it says it is: {error}") from error
+    model.module.load_state_dict(found.tensors)
+    return Constructed(model.module.to(where).eval(), model.setting)
 
 
-class _Tensors(NamedTuple):
-    gives: str
-    stream: dict[str, int]
-    tables: dict[str, Tensor]
-    layers: list[tuple[dict[str, Tensor], list[str], list[str]]]
-    built: dict[str, Any]
+def described(setting: Setting) -> dict[str, Any]:
+    """What was built, and for people what it promises."""
+    problem, promise, fallback = setting.payoff_range, setting.certificate, setting.fallback
+    assert isinstance(fallback, PolyaUrn)
+    return {
+        "test": type(setting.test).__name__,
+        **vars(setting.test),
+        "prior": fallback.prior,
+        "temperature": setting.temperature,
+        "utility": problem.utility.tolist(),
+        "actions": list(problem.actions),
+        "states": list(problem.states),
+        "scale": float(problem.regret_in_payoffs(1.0)),
+        "shift": float(problem.in_payoffs(0.0)),
+        "promise": {"regret": promise.regret_bound, "tv": promise.tv_bound, "statement": promise.statement},
+    }
 
 
-def _parts(found: Checkpoint, n_states: int, context: int) -> _Tensors:
-    """What the description says, if the tensors bear it out: nothing is built before that is known."""
-    about, tables = found.about, {name: found.tensors[name] for name in TABLES}
-    kind, stream, said = tables["token_SxD"].dtype, about["stream"], about["layers"]
-    if kind not in (torch.float64, torch.float32):
-        raise ValueError(f"token_SxD is in {kind}, which no built layer is in")
-    if not isinstance(stream, dict) or not all(type(size) is int and size >= 0 for size in stream.values()):
-        raise ValueError(f"stream must be sizes by name, got {stream!r}")
-    if about["gives"] not in GIVES:
-        raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {about['gives']!r}")
-    D, R = sum(stream.values()), stream["register"]
-    horizon = tables["position_TxD"].shape[0] if tables["position_TxD"].ndim else 0
-    _fit(tables, {"token_SxD": (n_states, D), "register_RxD": (R, D), "position_TxD": (horizon, D)}, kind)
-    if not 1 <= horizon <= context or R < 1:
-        raise ValueError(f"position_TxD must be of 1 to {context} steps, the decoder's context, got {horizon}")
-    for name in ("out", "logits" if about["gives"] == "logits" else "base"):
-        if stream[name] != n_states:
-            raise ValueError(f"stream must have room for {n_states} states in {name}, got {stream[name]}")
-    if not isinstance(said, list) or not said:
-        raise ValueError(f"layers must be a list, one entry a layer, got {said!r}")
-    layers = []
-    for one, name in zip(said, ("beside.", *(f"layers.{i}." for i in range(len(said) - 1))), strict=True):
-        weights, heads, perceptrons = _under(found, name), one["heads"], one["perceptrons"]
-        for names in (heads, perceptrons):
-            if not isinstance(names, list) or not all(isinstance(word, str) for word in names):
-                raise ValueError(f"heads and perceptrons of {name} must be names, got {names!r}")
-        (H, E, _), (_, V, _), (F, _) = (weights[table].shape for table in ("query_HxExD", "value_HxVxD", "inner_FxD"))
-        shapes = {
-            "query_HxExD": (H, E, D),
-            "key_HxExD": (H, E, D),
-            "value_HxVxD": (H, V, D),
-            "out_HxDxV": (H, D, V),
-            "inner_FxD": (F, D),
-            "outer_DxF": (D, F),
-        }
-        _fit(weights, shapes, kind)
-        if len(heads) != H:
-            raise ValueError(f"heads of {name} must be {H} names, got {heads!r}")
-        layers.append((weights, heads, perceptrons))
-    return _Tensors(about["gives"], stream, tables, layers, checked(about["built"], n_states, horizon))
-
-
-def _fit(tensors: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], kind: torch.dtype) -> None:
-    """Refuse tensors that are missing, of another shape or of another type."""
-    for name, shape in shapes.items():
-        tensor = tensors[name]
-        if tuple(tensor.shape) != shape or tensor.dtype != kind:
-            raise ValueError(f"{name} must be {kind}{list(shape)}, got {tensor.dtype}{list(tensor.shape)}")
-
-
-def _under(found: Checkpoint, prefix: str) -> dict[str, Any]:
-    """The tensors whose names begin so, without that beginning."""
-    return {name.removeprefix(prefix): t for name, t in found.tensors.items() if name.startswith(prefix)}
+def setting_of(built: dict[str, Any]) -> Setting:
+    """The setting that ``described`` describes."""
+    problem = DecisionProblem(built["utility"], built["actions"], built["states"])
+    problem._scale, problem._shift = float(built["scale"]), float(built["shift"])
+    kind = TESTS[built["test"]]
+    test = kind(**{part.name: built[part.name] for part in fields(kind)})
+    response = QuantalResponse(built["temperature"])
+    return algorithm_1(problem, test, PolyaUrn(problem.n_states, built["prior"]), response)

@@ -1,6 +1,6 @@
 """Algorithm 1 as one torch module (Theorem 5.1)."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class Sizes(NamedTuple):
 
 
 class Appended(nn.Module):
-    """The base model and the built layers: ``tokens[B, T] -> laws[B, T, S]``; entry t has seen ``tokens[:, :t]``.
+    """The base model and the built layers: ``tokens[B, T] -> [B, T, S]`` probabilities; entry t saw ``tokens[:, :t]``.
 
     Embeddings, causal softmax attention, ReLU perceptrons and residual connections, nothing else.
     """
@@ -37,10 +37,9 @@ class Appended(nn.Module):
         tables: dict[str, Tensor],
         beside: Layer,
         layers: list[Layer],
-        about: dict[str, Any],
     ) -> None:
         super().__init__()
-        self.base, self.gives, self.stream, self.about = base, gives, stream, about
+        self.base, self.gives, self.stream = base, gives, stream
         self.beside, self.layers = beside, nn.ModuleList(layers)
         for name, table in tables.items():
             self.register_buffer(name, table)
@@ -81,31 +80,31 @@ class Appended(nn.Module):
         return streams
 
     def embed(self, tokens_BxT: Tensor) -> Tensor:
-        """The registers, the last of them START, then all tokens but the last, with what the base says after each."""
+        """The registers, the last of them START, then all tokens but the last, with what the base gives after each."""
         B, T = tokens_BxT.shape
         registers_BxRxD = self.register_RxD.expand(B, -1, -1)
         x_BxNxD = torch.cat([registers_BxRxD, self.token_SxD[tokens_BxT[:, :-1]]], dim=1)
         moments = x_BxNxD[:, len(self.register_RxD) - 1 :]
         moments += self.position_TxD[:T]
-        moments[..., self._asked_at] += self._taken(ask(self.base, tokens_BxT)).to(self.token_SxD)
+        moments[..., self._given_at] += self._taken(ask(self.base, tokens_BxT)).to(self.token_SxD)
         return x_BxNxD
 
     @torch.no_grad()
-    def extend(self, inputs_B: Tensor, asked_BxS: Tensor, cache: Tensor) -> tuple[Tensor, Tensor]:
-        """One more input a stream: the law of the next token ``[B, S]``, and what later inputs must see.
+    def extend(self, inputs_B: Tensor, given_BxS: Tensor, cache: Tensor) -> tuple[Tensor, Tensor]:
+        """One more input per stream: the forecast of the next token ``[B, S]``, and what later inputs must see.
 
         Parameters
         ----------
         inputs_B
             START, which is ``n_states``, and then the tokens.
-        asked_BxS
-            What the base says of the next token: probabilities or logits.
+        given_BxS
+            What the base gives for the next token: probabilities or logits.
         cache
             ``[B, N, C]``, keys and values of all layers for the N rows so far, at first those of ``empty_cache``.
         """
         rows_IxD = torch.cat([self.token_SxD, self.register_RxD[-1:]])
         x_Bx1xD = rows_IxD[inputs_B][:, None] + self.position_TxD[cache.shape[1] - len(self.register_RxD) + 1]
-        x_Bx1xD[:, -1, self._asked_at] += self._taken(asked_BxS)
+        x_Bx1xD[:, -1, self._given_at] += self._taken(given_BxS)
         x_Bx1xD, cache = self._through(x_Bx1xD, cache)
         return x_Bx1xD[:, -1, self.stream.at("out")], cache
 
@@ -127,12 +126,12 @@ class Appended(nn.Module):
             done += H * size
         return x_BxNxD, torch.cat(kept, dim=-1)
 
-    def _taken(self, asked: Tensor) -> Tensor:
-        return taken(asked) if self.gives == "logits" else asked
+    def _taken(self, given: Tensor) -> Tensor:
+        return taken(given) if self.gives == "logits" else given
 
     @property
-    def _asked_at(self) -> slice:
-        """Where the stream holds what the base says."""
+    def _given_at(self) -> slice:
+        """Where the stream holds what the base gives."""
         return self.stream.at("logits" if self.gives == "logits" else "base")
 
     @property

@@ -1,4 +1,4 @@
-"""What a test adds to the layers, and the part that both share: what the response to the last law earned."""
+"""What a test adds to the layers, and the part that both share: what the response to the last forecast earned."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -51,11 +51,11 @@ def utility_in_units(problem: DecisionProblem) -> np.ndarray:
     return centred_AxS / (problem.span or 1.0)
 
 
-def answer_sizes(problem: DecisionProblem, laws: list[str]) -> dict[str, int]:
+def answer_sizes(problem: DecisionProblem, whose: list[str]) -> dict[str, int]:
     """The subspaces that ``answered`` needs."""
     if problem.n_actions == 2:
-        return {f"{law} answer": 1 for law in laws}
-    return {**{f"{law} answer": problem.n_actions for law in laws}, "before": problem.n_states}
+        return {f"{who} answer": 1 for who in whose}
+    return {**{f"{who} answer": problem.n_actions for who in whose}, "before": problem.n_states}
 
 
 def answer_cells(problem: DecisionProblem) -> int:
@@ -63,25 +63,28 @@ def answer_cells(problem: DecisionProblem) -> int:
     return 0 if problem.n_actions == 2 else problem.n_actions
 
 
-def answered(x: Residual, setting: Any, laws: list[str]) -> list[Stage]:
-    """What the response to the last law earned in the step that came: U(urn's) - U(base's), or U(base's) alone.
+def answered(x: Residual, setting: Any, whose: list[str]) -> list[Stage]:
+    """What the response to the last forecast earned in the step that came: U(urn's) - U(base's), or U(base's) alone.
 
     Utilities are those of ``utility_in_units``.
     Two actions take one layer: the response is a sigmoid, found while it is fetched. More take two: respond, then
     fetch. Either way the result stands in the row of the token it is about: no lag.
     """
     problem, temperature = setting.problem, setting.temperature
-    signs = {"base": -1.0, "urn": 1.0} if "urn" in laws else {"base": 1.0}
+    signs = {"base": -1.0, "urn": 1.0} if "urn" in whose else {"base": 1.0}
     utility_AxS = utility_in_units(problem)
     if problem.n_actions == 2:
-        second = sum(signs[law] * x[f"{law} answer"] for law in laws)
+        second = sum(signs[who] * x[f"{who} answer"] for who in whose)
         first_S, advantage_S = utility_AxS[0] * sum(signs.values()), utility_AxS[1] - utility_AxS[0]
         earned_SxD = advantage_S[:, None] * second + first_S[:, None] * x["one"]
-        heads = [gadgets.fetch_sigmoid(x, law, problem.advantage[0], temperature, f"{law} answer") for law in laws]
+        heads = [gadgets.fetch_sigmoid(x, who, problem.advantage[0], temperature, f"{who} answer") for who in whose]
         return [Stage(heads, [gadgets.of_token(x, earned_SxD, "gain")])]
-    answer_AxD = sum(signs[law] * x[f"{law} answer"] for law in laws)
+    answer_AxD = sum(signs[who] * x[f"{who} answer"] for who in whose)
     return [
-        Stage([gadgets.respond(x, law, problem.utility, temperature, f"{law} answer") for law in laws], []),
+        Stage(
+            [gadgets.respond(x, who, problem.utility, temperature, f"{who} answer") for who in whose],
+            [],
+        ),
         Stage(
             [gadgets.fetch(x, utility_AxS.T @ answer_AxD, "before")],
             [gadgets.of_token(x, x["before"], "gain")],

@@ -20,129 +20,37 @@ from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS, sharpness_of
 from .plan import plan, refuse_unbuilt
 
-# What a built model says about itself: the test it was built from, its problem with names and units, what is promised.
-#
-# Plain JSON values, so that a model read from a file says the same as one that was just built.
-
-
-def described(setting: Setting) -> dict[str, Any]:
-    """What was built, for people who find the weights."""
-    test, problem, promise = setting.test, setting.payoff_range, setting.certificate
-    return {
-        "rule": type(test).__name__,
-        **vars(test),
-        "temperature": setting.temperature,
-        "utility": problem.utility.tolist(),
-        "actions": list(problem.actions),
-        "states": list(problem.states),
-        "units": {"scale": float(problem.regret_in_payoffs(1.0)), "shift": float(problem.in_payoffs(0.0))},
-        "regret_bound": promise.regret_bound,
-        "tv_bound": promise.tv_bound,
-        "certificate": {
-            "theorem": promise.theorem,
-            "statement": promise.statement,
-            "assumptions": list(promise.assumptions),
-            "terms": dict(promise.terms),
-        },
-    }
-
-
-def problem_of(built: dict[str, Any]) -> DecisionProblem:
-    """The problem; files of format 1 had neither names nor units."""
-    problem = DecisionProblem(built["utility"], built.get("actions"), built.get("states"))
-    if "units" in built:
-        units = built["units"]
-        problem._scale = inputs.not_negative(units["scale"], "scale")
-        problem._shift = inputs.finite(units["shift"], "shift")
-    return problem
-
-
-def certificate_of(built: dict[str, Any]) -> Certificate:
-    """What is promised of the built layers."""
-    words = built.get("certificate", {})
-    return Certificate(
-        regret_bound=built["regret_bound"],
-        tv_bound=built["tv_bound"],
-        statement=words.get("statement", ""),
-        assumptions=tuple(words.get("assumptions", ())),
-        theorem=words.get("theorem", built["rule"]),
-        problem=problem_of(built),
-        horizon=built["horizon"],
-        terms=dict(words.get("terms", {})),
-    )
-
-
-def checked(built: Any, n_states: int, horizon: int) -> dict[str, Any]:
-    """The same, if it is what ``described`` gives for so many states and steps; else a refusal that names the part."""
-    if not isinstance(built, dict):
-        raise ValueError(f"built must be an object, got {built!r}")
-    for name in ("rule", "temperature", "utility", "regret_bound", "tv_bound", "horizon"):
-        if name not in built:
-            raise ValueError(f"built has no {name}")
-    if not isinstance(built["rule"], str):
-        raise ValueError(f"rule must be a name, got {built['rule']!r}")
-    inputs.positive(built["temperature"], "temperature")
-    for name in ("regret_bound", "tv_bound"):
-        inputs.not_negative(built[name], name)
-    if inputs.whole(built["horizon"], "horizon") != horizon:
-        raise ValueError(f"horizon must be that of the weights, {horizon}, got {built['horizon']}")
-    for name in ("actions", "states"):
-        _words(built.get(name, []), name)
-    units = built.get("units", {"scale": 1.0, "shift": 0.0})
-    if not isinstance(units, dict) or set(units) != {"scale", "shift"}:
-        raise ValueError(f"units must have scale and shift, got {units!r}")
-    problem = problem_of(built)
-    if problem.n_states != n_states:
-        raise ValueError(f"utility must be of {n_states} states, got {problem.n_states}")
-    words = built.get("certificate", {})
-    if not isinstance(words, dict):
-        raise ValueError(f"certificate must be an object, got {words!r}")
-    for name in ("theorem", "statement"):
-        _words([words.get(name, "")], name)
-    _words(words.get("assumptions", []), "assumptions")
-    terms = words.get("terms", {})
-    if not isinstance(terms, dict):
-        raise ValueError(f"terms must be an object, got {terms!r}")
-    for name, value in terms.items():
-        inputs.finite(value, name)
-    return built
-
-
-def _words(values: Any, name: str) -> None:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{name} must be words, got {values!r}")
-
-
 _AT_ONCE = {"cpu": 1 << 15, "cuda": 1 << 18}  # tokens times heads of a layer, in one forward pass
 
 
 class BuiltMemory(NamedTuple):
     base: Any  # the base's memory
     cache: Tensor  # [..., N, C], keys and values of the built layers
-    law: Array  # [..., S], what the model says now
+    probs: Array  # [..., S], what the model predicts now
     seen: Array  # [...], tokens so far; streams that share a memory are equally long
 
 
 class Constructed(Predictor):
     """The built model as a predictor: one pass for a sequence, a cache of keys and values for a stream.
 
-    After ``horizon`` tokens nothing is asked any more: the law is then uniform, and one more token is refused.
+    After ``horizon`` tokens nothing is asked any more: the forecast is then uniform, and one more token is refused.
     """
 
-    def __init__(self, module: Appended) -> None:
-        self.module, self.n_states, self.horizon = module, module.n_states, module.horizon
+    def __init__(self, module: Appended, setting: Setting) -> None:
+        self.module, self.setting = module, setting
+        self.n_states, self.horizon = module.n_states, module.horizon
         self.base = streaming(module.base, module.gives, module.n_states)
 
     def __repr__(self) -> str:
-        built, base = self.module.about, type(self.module.base).__name__
+        test, base, promise = type(self.setting.test).__name__, type(self.module.base).__name__, self.certificate
         return (
-            f"<{built['rule']} in {self.sizes.layers} layers on {base}, {self.horizon} steps: "
-            f"regret <= {built['regret_bound']:.4f}, TV <= {built['tv_bound']:.3g}>"
+            f"<{test} in {self.sizes.layers} layers on {base}, {self.horizon} steps: "
+            f"regret <= {promise.regret_bound:.4f}, TV <= {promise.tv_bound:.3g}>"
         )
 
     def respond(self) -> Respond:
         """What to play: the quantal response, at the temperature which the regret bound is for."""
-        return Respond(self, self.problem, self.module.about["temperature"])
+        return Respond(self, self.problem, self.setting.temperature)
 
     @property
     def device(self) -> torch.device:
@@ -156,12 +64,12 @@ class Constructed(Predictor):
     @property
     def problem(self) -> DecisionProblem:
         """What the model was built for, with its names and units."""
-        return problem_of(self.module.about)
+        return self.setting.payoff_range
 
     @property
     def certificate(self) -> Certificate:
         """What is promised, of the layers as they are built."""
-        return certificate_of(self.module.about)
+        return self.setting.certificate
 
     @property
     def sizes(self) -> Sizes:
@@ -173,16 +81,17 @@ class Constructed(Predictor):
         like = torch.zeros((), device=self.device) if like is None else like
         xp = namespace(like)
         base = self.base.start(shape, like=like)
-        asked_BxS = self._asked(base)
-        first_B = torch.full((len(asked_BxS),), self.n_states, device=self.device)  # START
-        law, cache = self.module.extend(first_B, asked_BxS, self.module.empty_cache(len(first_B)))
-        seen = xp.zeros(shape, dtype=xp.int64, device=device(like))
-        return BuiltMemory(
-            base, cache.reshape(*shape, *cache.shape[1:]), as_kind(law.reshape(*shape, self.n_states), like), seen
+        given_BxS = self._given(base)
+        first_B = torch.full((len(given_BxS),), self.n_states, device=self.device)  # START
+        probs, cache = self.module.extend(first_B, given_BxS, self.module.empty_cache(len(first_B)))
+        probs, seen = (
+            as_kind(probs.reshape(*shape, self.n_states), like),
+            xp.zeros(shape, dtype=xp.int64, device=device(like)),
         )
+        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), probs, seen)
 
     def predict(self, memory: BuiltMemory) -> Array:
-        return memory.law
+        return memory.probs
 
     def update(self, memory: BuiltMemory, token: Array) -> BuiltMemory:
         shape = tuple(memory.seen.shape)
@@ -193,17 +102,17 @@ class Constructed(Predictor):
         base, cache = self.base.update(memory.base, token), memory.cache
         if seen == self.horizon:  # nothing is asked any more, but a row longer the cache must be
             cache = torch.cat([cache, cache[..., -1:, :]], dim=-2)
-            return BuiltMemory(base, cache, memory.law * 0 + 1 / self.n_states, memory.seen + 1)
+            return BuiltMemory(base, cache, memory.probs * 0 + 1 / self.n_states, memory.seen + 1)
         token_B = as_tensor(token, self.device).reshape(-1)
-        law, cache = self.module.extend(token_B, self._asked(base), cache.reshape(len(token_B), *cache.shape[-2:]))
-        law = as_kind(law.reshape(*shape, self.n_states), memory.law)
-        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), law, memory.seen + 1)
+        probs, cache = self.module.extend(token_B, self._given(base), cache.reshape(len(token_B), *cache.shape[-2:]))
+        probs = as_kind(probs.reshape(*shape, self.n_states), memory.probs)
+        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), probs, memory.seen + 1)
 
-    def _asked(self, base_memory: Any) -> Tensor:
-        """What the base says now, ``[B, S]``, as the built layers take it."""
-        law = self.base.predict(base_memory)
-        probs = torch.as_tensor(to_numpy(law), dtype=self.module.dtype, device=self.device).reshape(-1, self.n_states)
-        return torch.log(probs.clamp_min(LEAST)) if self.module.gives == "logits" else probs
+    def _given(self, base_memory: Any) -> Tensor:
+        """What the base gives now, ``[B, S]``, as the built layers take it."""
+        probs = torch.as_tensor(to_numpy(self.base.predict(base_memory)), dtype=self.module.dtype, device=self.device)
+        probs_BxS = probs.reshape(-1, self.n_states)
+        return torch.log(probs_BxS.clamp_min(LEAST)) if self.module.gives == "logits" else probs_BxS
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)
@@ -213,9 +122,9 @@ class Constructed(Predictor):
         flat_NxT = as_tensor(tokens, self.device).reshape(-1, T)
         most_heads = max(len(layer.head_names) for layer in self.module.every_layer)
         rows = max(1, _AT_ONCE.get(self.device.type, 1 << 15) // (T * most_heads))
-        laws = [self.module(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
+        probs = [self.module(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, T, self.n_states), dtype=self.module.dtype, device=self.device)
-        return as_kind(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
+        return as_kind(torch.cat([empty, *probs]).reshape(*tokens.shape, self.n_states), tokens)
 
 
 def build(
@@ -274,5 +183,5 @@ def build(
         refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    made = Appended(module, gives, built.stream, tables, beside, layers, described(setting))
-    return Constructed(made.to(device_of(module) or "cpu"))
+    made = Appended(module, gives, built.stream, tables, beside, layers)
+    return Constructed(made.to(device_of(module) or "cpu"), setting)

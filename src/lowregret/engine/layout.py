@@ -1,21 +1,12 @@
 """The state of a stream is one row of float64, with named parts that are read and written through views."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 Shapes = dict[str, tuple[int, ...]]
 Places = dict[str, tuple[slice, tuple[int, ...]]]
-
-
-class Views:
-    """The parts of some rows by name, ``[N, ...]`` each: what is written into one is written into the rows."""
-
-    def __init__(self, parts: dict[str, Any]) -> None:
-        self.__dict__ = parts
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
+Views = SimpleNamespace  # the parts of rows by name, [N, ...] each: what is written into one is written into the rows
 
 
 class Layout:
@@ -41,4 +32,4 @@ class Layout:
         parts = {name: rows_NxW[:, at] for name, at in self._flat}
         for name, at, shape in self._tables:
             parts[name] = rows_NxW[:, at].reshape(rows_NxW.shape[0], *shape)
-        return Views(parts)
+        return Views(**parts)

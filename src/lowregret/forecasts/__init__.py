@@ -1,6 +1,6 @@
 """Forecasts of an outcome that is a number: samples or quantiles."""
 
-from .contract import Forecast, Law, side_by_side
+from .contract import Forecast, Law
 from .quantiles import Quantiles
 from .samples import Samples
 
@@ -9,5 +9,4 @@ __all__ = [
     "Law",
     "Quantiles",
     "Samples",
-    "side_by_side",
 ]

@@ -2,14 +2,13 @@
 
 A bettor on action c at rate lam wins exp(lam x_c(outcome)), x_c what c gains over what is played. It is charged the
 logarithm of a weighted sum of such exponentials (at least 0), which the form chooses so that the mean of
-exp(lam x - charge) is at most 1 under every law that the forecast can stand for:
+exp(lam x - charge) is at most 1 under every distribution that it can stand for:
 
-* quantiles: the largest gain within each bin, so for every law that has these quantiles;
-* samples: half of them and the outcome, which are exchangeable if the samples are drawn from the law of the outcome.
+* quantiles: the largest gain within each bin, so for every distribution that has these quantiles;
+* samples: half of them and the outcome, which are exchangeable if they are drawn from the outcome's distribution.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +19,7 @@ from ..problems import Gains, Payoff
 
 
 class Law(NamedTuple):
-    """A discrete law to act on: weights ``[..., n]``, with sum one, on outcomes ``[..., n]``."""
+    """A discrete distribution to act on: weights ``[..., n]``, with sum one, on outcomes ``[..., n]``."""
 
     points: np.ndarray
     weights: np.ndarray
@@ -52,10 +51,6 @@ class Forecast(ABC):
         Third, what the outcome itself weighs among them: that of samples does.
         """
 
-    @abstractmethod
-    def cdf(self, points: np.ndarray) -> np.ndarray:
-        """The probability of an outcome at most each of the points ``[E]``: ``[..., E]``."""
-
     def told(self) -> dict[str, Any]:
         """Itself as JSON values: the arguments it was made of, by name."""
         return {name: part.tolist() for name, part in self._parts().items()}
@@ -79,26 +74,14 @@ class Forecast(ABC):
         return {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
 
 
-def side_by_side(forecasts: Sequence[Forecast]) -> Forecast:
-    """Forecasts of one shape and form as one, with a first axis that says which."""
-    one = forecasts[0]
-    parts = {
-        part.name: np.stack([getattr(forecast, part.name) for forecast in forecasts])
-        for part in fields(one)  # type: ignore[arg-type]
-        if part.name not in one.shared
-    }
-    return replace(one, **parts)  # type: ignore[type-var]
-
-
 def numbers(values: Any, name: str, least: int) -> np.ndarray:
     """Finite numbers ``[..., n]`` with at least ``least`` along the last axis."""
     array = inputs.numbers_of(values, name, "an array of numbers with rows of one length")
     if array.ndim == 0 or array.shape[-1] < least:
         raise ValueError(f"{name} must have a last axis of at least {least} numbers, got shape {array.shape}")
-    if np.isnan(array).any():
-        raise inputs.misplaced(f"{name} must be finite numbers, got NaN%s", np.isnan(array))
     if not np.isfinite(array).all():
-        raise inputs.misplaced(f"{name} must be finite numbers, got infinity%s", np.isinf(array))
+        what, bad = ("NaN", np.isnan(array)) if np.isnan(array).any() else ("infinity", np.isinf(array))
+        raise inputs.misplaced(f"{name} must be finite numbers, got {what}%s", bad)
     return array
 
 
@@ -109,21 +92,3 @@ def needs_knots(payoff: Payoff, form: str) -> None:
             f"{form} needs a Payoff that says where payoffs bend, to know the most a bet can win within a range: "
             "Payoff(..., knots=[...]); Samples does without"
         )
-
-
-def cell_of(grid: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The index of the last of ``grid[..., G]`` that is at most each of ``points[..., P]``; -1 where none is."""
-    if grid.ndim == 1:
-        return np.searchsorted(grid, points, side="right") - 1
-    cells: np.ndarray = (grid[..., None, :] <= points[..., :, None]).sum(axis=-1) - 1
-    return cells
-
-
-def rows(grid: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """``grid[..., G]`` read at ``cells[..., P]``."""
-    if grid.ndim == 1:
-        found: np.ndarray = grid[cells]
-        return found
-    shape = np.broadcast_shapes(grid.shape[:-1], cells.shape[:-1])
-    wide = np.broadcast_to(grid, (*shape, grid.shape[-1]))
-    return np.take_along_axis(wide, np.broadcast_to(cells, (*shape, cells.shape[-1])), axis=-1)

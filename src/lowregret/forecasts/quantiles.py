@@ -1,4 +1,4 @@
-"""Forecasts as quantiles: a bet is charged for the worst law that has them."""
+"""Forecasts as quantiles: a bet is charged for the worst distribution that has them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import frozen
 from ..problems import Gains, Payoff
-from .contract import Forecast, Law, cell_of, needs_knots, numbers, rows
+from .contract import Forecast, Law, needs_knots, numbers
 
 _SPREAD = 4  # points per bin, for acting
 _WORK = 1 << 18  # numbers at a time
@@ -17,9 +17,10 @@ _WORK = 1 << 18  # numbers at a time
 class Quantiles(Forecast):
     """Quantiles of the outcome at some levels: P(outcome < value) <= level <= P(outcome <= value).
 
-    Of the law between two quantiles nothing is known but its mass. A bet is charged for the largest gain in each bin,
-    the ends included: the mean of what it wins, after the charge, is at most 1 under *every* law with these quantiles,
-    atoms among them. To act on, the mass of each bin is spread evenly; that beyond the outer quantiles is put on them.
+    Between two quantiles nothing is known of the distribution but its mass. A bet is charged for the largest gain in
+    each bin, the ends included: the mean of what it wins, after the charge, is at most 1 under *every* distribution
+    with these quantiles, atoms among them. To act on, the mass of each bin is spread evenly; that beyond the outer
+    quantiles is put on them.
 
     Parameters
     ----------
@@ -29,8 +30,8 @@ class Quantiles(Forecast):
         ``[..., Q]``, which do not fall.
 
     >>> deciles = Quantiles([0.1, 0.5, 0.9], [[20.0, 30.0, 50.0], [0.0, 0.0, 8.0]])
-    >>> deciles.cdf(np.array([0.0, 25.0, 60.0])).round(3).tolist()
-    [[0.0, 0.3, 1.0], [0.5, 1.0, 1.0]]
+    >>> deciles.batch_shape
+    (2,)
     """
 
     levels: Any
@@ -102,12 +103,3 @@ class Quantiles(Forecast):
             most = np.where(inside[:, None], at_knots[:, :, None, m : m + size], -np.inf).max(axis=-1)
             best = np.maximum(best, most)
         return np.broadcast_to(self._masses, (len(best), best.shape[-1])), best, 0.0
-
-    def cdf(self, points: np.ndarray) -> np.ndarray:
-        values, Q = self.values, len(self.levels)
-        cell = cell_of(values, np.broadcast_to(points, (*self.batch_shape, len(points))))
-        at, after = np.clip(cell, 0, Q - 1), np.clip(cell + 1, 0, Q - 1)
-        low, high = rows(values, at), rows(values, after)
-        wide = np.where(high > low, high - low, 1.0)
-        level = self.levels[at] + (self.levels[after] - self.levels[at]) * (points - low) / wide
-        return np.where(cell < 0, 0.0, np.where(cell >= Q - 1, 1.0, level))

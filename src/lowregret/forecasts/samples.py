@@ -18,7 +18,7 @@ class Samples(Forecast):
 
     They are split into two halves at random, whatever their order. The first is acted on. With the second, y_1 .. y_n,
     a bet that wins e(outcome) is charged max(1, [e(outcome) + e(y_1) + .. + e(y_n)] / (n + 1)): where the samples come
-    from the law of the outcome the n + 1 values are exchangeable, so the mean is at most 1. The average over the
+    from the outcome's distribution the n + 1 values are exchangeable, so the mean is at most 1. The average over the
     samples alone would not do, nor would the same samples twice: bets would win on how the samples happened to fall.
 
     Parameters
@@ -26,8 +26,8 @@ class Samples(Forecast):
     values
         ``[..., n]``, at least 2, independent draws each; better 50 and more.
 
-    >>> Samples([3.0, 1.0, 2.0, 2.0]).cdf(np.array([0.0, 2.0, 9.0])).tolist()
-    [0.0, 0.75, 1.0]
+    >>> Samples([[3.0, 1.0, 2.0, 2.0], [0.0, 0.0, 1.0, 5.0]]).batch_shape
+    (2,)
     """
 
     values: Any
@@ -51,10 +51,6 @@ class Samples(Forecast):
         judged_NxM = self._dealt(clock)[..., self.values.shape[-1] // 2 :]
         own = 1 / (judged_NxM.shape[-1] + 1)
         return np.full(judged_NxM.shape, own), gains.at(judged_NxM), own
-
-    def cdf(self, points: np.ndarray) -> np.ndarray:
-        share: np.ndarray = (self.values[..., None, :] <= points[:, None]).mean(axis=-1)
-        return share
 
     def _dealt(self, clock: Any) -> np.ndarray:
         """The samples in an order that does not depend on them, another for each step."""

@@ -28,21 +28,23 @@ _CELLS = 1 << 22  # chances at a time
 
 @dataclass(frozen=True, eq=False)
 class Delay:
-    """How an assumed break is heard. Edges are in your payoffs, a step; delays in steps, infinite past the horizon."""
+    """How an assumed break is detected. Edges are payoffs per step; delays are in steps, infinite past the horizon."""
 
-    law_S: np.ndarray  # what the model says
+    problem: DecisionProblem
+    delta: float
+    forecast_S: np.ndarray  # the model's
     truth_S: np.ndarray  # what is true from the break on
     since: int  # the first step of the break
-    steps: int  # in all
+    steps: int  # how many there are
     edge: float  # what the best action earns more than what is played, from the break on
     median: float
-    ninetieth: float  # nine breaks in ten are heard by then
-    heard: float  # the share of breaks that are heard at all
-    too_early: float  # the share of runs in which an alarm sounded before the break
+    ninetieth: float  # nine breaks in ten are detected by then
+    detected: float  # the share of breaks that are detected at all
+    too_early: float  # the share of runs with an alarm before the break
     about: float  # in closed form
-    promised: float  # by then it is heard for certain, if it costs its edge in every step
-    certificate: float  # what all steps together may cost at most, a step
-    least_edge: float  # what costs less than this until the end may never be heard
+    promised: float  # by then it is detected for certain, if it costs its edge in every step
+    certificate: float  # what all steps together may cost at most, per step
+    least_edge: float  # what costs less than this until the end may never be detected
     runs: int
 
     def lost(self, steps: float) -> float:
@@ -50,16 +52,47 @@ class Delay:
         return self.edge * min(steps, self.steps - self.since + 1)
 
     def __str__(self) -> str:
-        def shown(steps: float) -> str:
-            return f"{steps:.0f} steps" if math.isfinite(steps) else "more steps than there are"
+        names, payoffs_AxS = self.problem.actions, self.problem.in_payoffs(self.problem.utility)
+        best, other = int(self.problem.best_response(self.forecast_S)), int((payoffs_AxS @ self.truth_S).argmax())
 
+        def chances(probs_S: np.ndarray) -> str:
+            return ", ".join(f"{state} {p:.3g}" for state, p in zip(self.problem.states, probs_S, strict=True) if p > 0)
+
+        def earns(action: int, probs_S: np.ndarray) -> str:
+            return f"{payoffs_AxS[action] @ probs_S:.4g} per step"
+
+        def waited(steps: float) -> str:
+            lost = self.lost(steps)
+            amount = f"{lost:,.0f}" if lost >= 1000 else f"{lost:.4g}"
+            if math.isfinite(steps):
+                return f"within {steps:,.0f} steps, at a cost of {amount}"
+            return f"not within the {self.steps - self.since + 1:,} steps that are left, in which {amount} are lost"
+
+        lines = [
+            f"The model's forecast is {chances(self.forecast_S)}, so it plays {names[best]}, for "
+            f"{earns(best, self.forecast_S)}.",
+            f"From step {self.since:,} of {self.steps:,} on it is broken: {chances(self.truth_S)} is true. Then "
+            f"{names[best]} earns {earns(best, self.truth_S)}",
+            f"and {names[other]} {earns(other, self.truth_S)}: every step loses {self.edge:.4g}.",
+            "",
+        ]
+        if self.edge <= 0:
+            return "\n".join([*lines, "Nothing is lost by such a break: there is nothing to notice."])
+        verdict = f"{self.detected:.0%} of such breaks raise it by the end."
+        if self.detected < 0.9:
+            verdict += " That is too small an edge for so few steps: do not count on a guard here."
         return "\n".join([
-            f"A break from step {self.since} of {self.steps} on, that costs {self.edge:.4g} a step",
-            f"  heard after {shown(self.median)} in half of {self.runs} runs, {shown(self.ninetieth)} in nine of ten",
-            f"  about {shown(self.about)} by the bettor that suits it best, {shown(self.promised)} by what is promised",
-            f"  {self.heard:.0%} are heard by the end; {self.too_early:.1%} of runs had an alarm before the break",
-            f"  certificate: {self.certificate:.4g} a step at most, over all {self.steps} steps, whatever comes",
-            f"  what costs less than {self.least_edge:.4g} a step from there to the end may never be heard",
+            *lines,
+            "Bad luck or broken? Until the alarm it may be luck. The chance that luck alone ever raises it is at most "
+            f"{self.delta:.3g}.",
+            f"How long to wait: half of such breaks raise the alarm {waited(self.median)};",
+            f"nine in ten {waited(self.ninetieth)}. {verdict}",
+            f"({self.runs:,} runs; in {self.too_early:.1%} of them the alarm came before the break, and was false.)",
+            "",
+            f"Whatever comes, over all {self.steps:,} steps the guard earns at most {self.certificate:.4g} per step "
+            "less than the best fixed action.",
+            f"An alarm is certain only if the break costs more than {self.least_edge:.4g} per step until the end: no "
+            "smaller edge is protected for sure.",
         ])  # fmt: skip
 
 
@@ -67,7 +100,7 @@ def delay(
     guard: Guard,
     edge: float | None = None,
     *,
-    law: Any = None,
+    forecast: Any = None,
     truth: Any = None,
     since: int | None = None,
     steps: int | None = None,
@@ -83,8 +116,8 @@ def delay(
     edge
         In your payoffs: how much more per step the model's advice earns than one other action before the break, and
         how much less after it, by forecasts on the two states that set a pair of actions furthest apart.
-    law, truth
-        In place of an edge: what the model says at every step, and what is true from the break on.
+    forecast, truth
+        In place of an edge: the model's forecast of every step, and what is true from the break on.
     since
         The first step of the break: by default in the middle.
     steps
@@ -92,7 +125,7 @@ def delay(
 
     >>> from lowregret import ExactTest, Guard, matching
     >>> found = delay(Guard(matching(), test=ExactTest(horizon=1000)), edge=0.6)  # says .8, and is .2
-    >>> found.median < 40, round(found.heard, 2), round(found.least_edge, 2)
+    >>> found.median < 40, round(found.detected, 2), round(found.least_edge, 2)
     (True, 1.0, 0.25)
     """
     problem, certificate = guard.problem, guard.certificate
@@ -102,34 +135,38 @@ def delay(
     steps = _steps(guard.test.horizon, steps)
     since = (steps + 2) // 2 if since is None else inputs.whole(since, "since", most=steps)
     runs, rng = inputs.whole(runs, "runs"), inputs.generator(seed)
-    if (edge is None) == (law is None) or (law is None) != (truth is None):
-        raise ValueError("delay needs an edge, or a law and a truth in its place")
+    if (edge is None) == (forecast is None) or (forecast is None) != (truth is None):
+        raise ValueError("delay needs an edge, or a forecast and a truth in its place")
     if edge is not None:
-        law, truth = _apart(problem, inputs.positive(edge, "edge"))
-    law_S, truth_S = (_one_law(given, problem, name) for given, name in ((law, "law"), (truth, "truth")))
+        forecast, truth = _apart(problem, inputs.positive(edge, "edge"))
+    given = (forecast, "forecast"), (truth, "truth")
+    forecast_S, truth_S = (inputs.probs_of(one, problem.n_states, name, shape=()) for one, name in given)
+    forecast_S, truth_S = np.asarray(forecast_S, dtype=np.float64), np.asarray(truth_S, dtype=np.float64)
     setting = guard.setting
     temperature = setting.temperature_at(np.array([since - 1.0]))
-    worth_1xA = (problem.utility @ law_S)[None]
+    worth_1xA = (problem.utility @ forecast_S)[None]
     played_A = setting.response.plays(np, worth_1xA, best_actions(np, worth_1xA), temperature)[0]
     gain_AxS = problem.utility - played_A @ problem.utility
     cost = float((gain_AxS @ truth_S).max())
-    times_N = _simulated(guard, law_S, truth_S, since, steps, runs, rng)
+    times_N = _simulated(guard, forecast_S, truth_S, since, steps, runs, rng)
     early = times_N < since
     late_N = np.where(times_N > steps, np.inf, times_N - since + 1.0)[~early]
     if not len(late_N):
         late_N = np.array([np.nan])  # no break was ever reached
     interval, units = certificate.interval, problem.regret_in_payoffs
     return Delay(
-        law_S,
+        problem,
+        guard.test.delta,
+        forecast_S,
         truth_S,
         since,
         steps,
         edge=float(units(cost)),
         median=float(np.quantile(late_N, 0.5, method="inverted_cdf")),
         ninetieth=float(np.quantile(late_N, 0.9, method="inverted_cdf")),
-        heard=float(np.isfinite(late_N).mean()),
+        detected=float(np.isfinite(late_N).mean()),
         too_early=float(early.mean()),
-        about=_about(guard, gain_AxS, law_S, truth_S, since),
+        about=_about(guard, gain_AxS, forecast_S, truth_S, since),
         promised=_promised(interval, cost, since, steps),
         certificate=float(units(certificate.at(steps).regret_bound)),
         least_edge=float(units(interval(since, steps) / (steps - since + 1))),
@@ -147,12 +184,8 @@ def _steps(horizon: int | None, steps: int | None) -> int:
     return horizon
 
 
-def _one_law(law: Any, problem: DecisionProblem, name: str) -> np.ndarray:
-    return np.asarray(inputs.probs_of(law, problem.n_states, name, shape=()), dtype=np.float64)
-
-
 def _apart(problem: DecisionProblem, edge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two laws on two states: of two actions the first is best in one and the second in the other, by this edge."""
+    """Two forecasts on two states: by one of them an action is best, by the other another, by this edge."""
     U, e = problem.utility, edge / max(float(problem.regret_in_payoffs(1.0)), 1e-300)
     found: tuple[float, np.ndarray, np.ndarray] | None = None
     for b in range(len(U)):
@@ -162,49 +195,50 @@ def _apart(problem: DecisionProblem, edge: float) -> tuple[np.ndarray, np.ndarra
             reach = float(x_S[high] - x_S[low])
             if e > min(-x_S[low], x_S[high]) or (found is not None and reach <= found[0]):
                 continue
-            law_S, truth_S = np.zeros(len(x_S)), np.zeros(len(x_S))
-            for to_S, mean in ((law_S, -e), (truth_S, e)):
+            forecast_S, truth_S = np.zeros(len(x_S)), np.zeros(len(x_S))
+            for to_S, mean in ((forecast_S, -e), (truth_S, e)):
                 to_S[high] = (mean - x_S[low]) / reach
                 to_S[low] = 1 - to_S[high]
-            if _best(U, law_S, b) and _best(U, truth_S, c):
-                found = reach, law_S, truth_S
+            if _best(U, forecast_S, b) and _best(U, truth_S, c):
+                found = reach, forecast_S, truth_S
     if found is None:
         raise ValueError(
-            f"edge must be one that two actions of {problem} can have over each other, got {edge:g}: say law and truth"
+            f"edge must be one that two actions of {problem} can have over each other, got {edge:g}: "
+            "give forecast and truth"
         )
     return found[1], found[2]
 
 
-def _best(utility: np.ndarray, law_S: np.ndarray, action: int) -> bool:
-    worth_A = utility @ law_S
+def _best(utility: np.ndarray, forecast_S: np.ndarray, action: int) -> bool:
+    worth_A = utility @ forecast_S
     return bool(worth_A[action] >= worth_A.max() - 1e-12)
 
 
 def _simulated(
-    guard: Guard, law_S: np.ndarray, truth_S: np.ndarray, since: int, steps: int, runs: int, rng: np.random.Generator
+    guard: Guard, before_S: np.ndarray, truth_S: np.ndarray, since: int, steps: int, runs: int, rng: np.random.Generator
 ) -> np.ndarray:
     """When the alarm sounds in each run, ``steps + 1`` for never."""
-    times, each = [], max(1, _CELLS // (steps * len(law_S)))
+    times, each = [], max(1, _CELLS // (steps * len(before_S)))
     for at in range(0, runs, each):
         n = min(each, runs - at)
         states_NxT = np.concatenate(
             [
-                rng.choice(len(law_S), (n, count), p=p)
-                for p, count in ((law_S, since - 1), (truth_S, steps - since + 1))
+                rng.choice(len(before_S), (n, count), p=p)
+                for p, count in ((before_S, since - 1), (truth_S, steps - since + 1))
             ],
             axis=1,
         )
-        given = Inputs(np.broadcast_to(law_S, (n, steps, len(law_S))))
+        given = Inputs(np.broadcast_to(before_S, (n, steps, len(before_S))))
         alarm_NxT = form_of(guard.engine, runs * steps).run(guard.engine.start(n), given, states_NxT).alarm_NxT
         times.append(np.where(alarm_NxT.any(axis=1), alarm_NxT.argmax(axis=1) + 1, steps + 1))
     return np.concatenate(times)
 
 
-def _about(guard: Guard, gain_AxS: np.ndarray, law_S: np.ndarray, truth_S: np.ndarray, since: int) -> float:
+def _about(guard: Guard, gain_AxS: np.ndarray, forecast_S: np.ndarray, truth_S: np.ndarray, since: int) -> float:
     """What is needed over the growth of a step, for the action and the rate with which that is least."""
     prior = prior_of(guard.setting)
     rates_K = prior.rates_K
-    charge_AxK = np.log(np.exp(rates_K[:, None] * gain_AxS[:, None]) @ law_S)
+    charge_AxK = np.log(np.exp(rates_K[:, None] * gain_AxS[:, None]) @ forecast_S)
     if prior.share < 1:  # beside a second bettor, of which this knows nothing: charged by pairs
         low_A, high_A = -gain_AxS.min(axis=1), gain_AxS.max(axis=1)
         charge_AxK = best_response.two_point(rates_K, low_A[:, None], high_A[:, None])

@@ -67,16 +67,15 @@ class Advice:
         return _plain(best_actions(np, self._pending.step.policy_NxA), self._alone)
 
     @property
-    def law(self) -> Any:
+    def forecast(self) -> Any:
         """The forecast that is acted on: the model's, or after an alarm the fallback's where it has one."""
         step = self._pending.step
-        forecast = step.forecast if isinstance(step, Step) else step.forecast_NxS
-        if not isinstance(forecast, np.ndarray):
-            return forecast.at((0,)) if self._alone else forecast
-        used_NxS = forecast
-        if step.mixture_NxS is not None:
-            used_NxS = np.where(step.in_force_N[:, None], step.mixture_NxS, forecast)
-        return _own(used_NxS, self._alone)
+        given = step.forecast if isinstance(step, Step) else step.forecast_NxS
+        if not isinstance(given, np.ndarray):
+            return given.at((0,)) if self._alone else given
+        if step.mixture_NxS is None:
+            return _own(given, self._alone)
+        return _own(np.where(step.in_force_N[:, None], step.mixture_NxS, given), self._alone)
 
     @cached_property
     def share(self) -> Any:

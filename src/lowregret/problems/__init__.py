@@ -11,7 +11,7 @@ from .decision import (
 )
 from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
-from .payoff import Gains, Payoff, as_lines, lines_told
+from .payoff import Gains, Payoff, as_lines
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "by_name",
     "cost_loss",
     "currency_in",
-    "lines_told",
     "matching",
     "newsvendor",
     "newsvendor_of_numbers",

@@ -338,14 +338,6 @@ def as_lines(payoff: Payoff) -> Payoff:
     return Payoff.from_knots(payoff.payoffs(payoff.knots), payoff.knots, payoff.actions, **more)
 
 
-def lines_told(payoff: Payoff) -> dict[str, Any]:
-    """Such a payoff as plain values, to the last bit: the arguments of ``Payoff.from_knots``."""
-    lines, ends = payoff.fn, [end if math.isfinite(end) else None for end in payoff.outcomes]
-    assert isinstance(lines, Lines)
-    told = {"payoffs": lines.payoffs, "knots": lines.knots, "actions": payoff.actions, "outcomes": ends}
-    return told | {"low": payoff.low, "high": payoff.high}
-
-
 def _range(outcomes: Any) -> tuple[float, float]:
     ends = inputs.numbers_of(outcomes, "outcomes", "a pair (least, most)")
     if ends.shape != (2,) or not ends[0] < ends[1]:

@@ -1,8 +1,15 @@
-"""Algorithm 2: bounded memory. Many copies of Algorithm 1, each started at another recent step, answer on average.
+"""Algorithm 2: bounded memory. Copies of Algorithm 1, each started at another recent step, answer on average.
 
-A copy that has seen the last j tokens restarts everything but the base model, which keeps its true context. The
-copies of age 0 .. extra_window - 1 are one more axis of the engine's rows, advanced together; each step the oldest
-makes room for a new one. Until there are that many steps, the copy started first stands in for those that are missing.
+With L the tokens that the base model looks back, D more for the whole and L' = L + D:
+
+    run Algorithm 1 on M0 with horizon D                                AverageRestart.copy
+    for m = L + 1 .. L':  mu_m = its output on theta_m .. theta_{L'}    a copy for each m, advanced by `update`
+    choose mu whose quantal response is the average over m              `policy` is that average, `predict` is mu
+           of the quantal responses to mu_m
+
+A copy restarts everything but the base model, which keeps its true context. The copies are one more axis of the
+engine's rows; each step the oldest makes room for a new one. Until there are that many steps, the copy started first
+stands in for those that are missing.
 """
 
 import math
@@ -12,10 +19,10 @@ from typing import Any, NamedTuple, final
 
 from .. import certificates, inputs
 from ..abilities import looks_back
-from ..arrays import Array, astype, first, in_float64, last, mix, namespace
+from ..arrays import Array, astype, copied, device, first, in_float64, last, mix, namespace
 from ..certificates import Certificate
 from ..certificates.promises import OverWindows
-from ..engine import Engine, ExactTest, Inputs, QuantalResponse, Step, Test
+from ..engine import ExactTest, QuantalResponse, Test
 from ..policies import Policy, oldest
 from ..predictors import Predictor, asked, same_states
 from ..problems import DecisionProblem, a_problem, belief_with_lead
@@ -116,32 +123,29 @@ class AverageRestart(Predictor, Policy):
         shape = inputs.batch_shape_of(batch_shape)
         base = self.predictor.start(shape, like=like)
         probs = asked(self.predictor, base, shape)
-        with self.copy.engine_for(probs) as engine:
-            copies = engine.start(math.prod(shape) * self.extra_window)
-            step = engine.xp.zeros(shape, dtype=engine.xp.int64)
-        return RestartMemory(base, probs, copies.reshape(*shape, self.extra_window, engine.width), step)
+        xp, where = namespace(probs), device(probs)
+        copies = self.copy.streams.start((*shape, self.extra_window), like=probs)
+        return RestartMemory(base, probs, copies, xp.zeros(shape, dtype=xp.int64, device=where))
 
     def update(self, memory: RestartMemory, token: Array) -> RestartMemory:
         """Every copy learns from the token, and the oldest starts anew; the base model goes on."""
-        shape = tuple(memory.step.shape)
+        shape, xp = tuple(memory.step.shape), namespace(memory.step)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
         if bool((memory.step >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or ask for a longer one")
         base = self.predictor.update(memory.base, token)
-        with self.copy.engine_for(memory.probs) as engine:
-            each = self._each(memory, token[..., None], ()).reshape(-1)
-            copies, _ = engine.observe(self._rows(memory), 1, self._step(engine, memory), each)
-            copies, step = copies.reshape(memory.copies.shape), memory.step + 1
-            copies = engine.xp.where(oldest(step, self.extra_window)[..., None], engine.start(1)[0], copies)
+        each = xp.broadcast_to(token[..., None], memory.copies.shape[:-1])
+        copies, step = self.copy.streams.observe(memory.copies, self._each(memory), each), memory.step + 1
+        fresh = self.copy.streams.start((), like=memory.probs)
+        copies = xp.where(oldest(step, self.extra_window)[..., None], fresh, copies)
         return RestartMemory(base, asked(self.predictor, base, shape), copies, step)
 
     def policy(self, memory: RestartMemory) -> Array:
         """The average of the copies' quantal responses, ``[..., A]``."""
-        with self.copy.engine_for(memory.probs) as engine:
-            step = self._step(engine, memory)
-            model, played = (self._copies(memory, part) for part in (step.model_NxA, step.policy_NxA))
-            # Deviations are averaged, not responses: where no copy has switched, the base's own is played exactly.
-            mixed = model[..., 0, :] + engine.xp.mean(played - model, axis=-2)
+        step, shape = self.copy.streams.step(memory.copies, self._each(memory)), memory.copies.shape[:-1]
+        model, played = (part.reshape(*shape, self.problem.n_actions) for part in (step.model_NxA, step.policy_NxA))
+        # Deviations are averaged, not responses: where no copy has switched, the base's own is played exactly.
+        mixed = model[..., 0, :] + namespace(played).mean(played - model, axis=-2)
         return astype(mixed, memory.probs.dtype)
 
     def predict(self, memory: RestartMemory) -> Array:
@@ -151,17 +155,15 @@ class AverageRestart(Predictor, Policy):
                 f"predict needs a problem with at most two actions, this one has {self.problem.n_actions}: an average "
                 "of responses among more is in general the response to no law. The average itself is policy(memory)"
             )
-        with self.copy.engine_for(memory.probs) as engine:
-            step, xp = self._step(engine, memory), engine.xp
-            if self.problem.contrast == 0:  # every distribution has the same response
-                return xp.asarray(memory.probs, copy=True)
-            said_NxS = xp.where(step.in_force_N[:, None], step.mixture_NxS, step.forecast)
-            law_S = first(self._copies(memory, said_NxS))
-            lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, law_S)[0] / self.temperature)
-            # With two states the belief is unique; with more it is the one nearest to the average of the copies' laws.
-            near_S = first(in_float64(memory.probs)) if self.n_states == 2 else xp.mean(law_S, axis=-1)
-            found = last(belief_with_lead(self.problem.advantage[0], lead, near_S))
-            return xp.where(self.switched(memory)[..., None], astype(found, memory.probs.dtype), memory.probs)
+        xp, probs = namespace(memory.probs), memory.probs
+        if self.problem.contrast == 0:  # every distribution has the same response
+            return copied(probs)
+        mu_SxD = first(self.copy.streams.predict(memory.copies, self._each(memory)))
+        lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, mu_SxD)[0] / self.temperature)
+        # With two states the belief is unique; with more it is the one nearest to their average.
+        near_S = first(in_float64(probs)) if self.n_states == 2 else xp.mean(mu_SxD, axis=-1)
+        mu = last(belief_with_lead(self.problem.advantage[0], lead, near_S))
+        return xp.where(self.switched(memory)[..., None], astype(mu, probs.dtype), probs)
 
     def predict_sequence(self, tokens: Array) -> Array:
         return super().predict_sequence(self._within_horizon(tokens))
@@ -171,12 +173,8 @@ class AverageRestart(Predictor, Policy):
 
     def switched(self, memory: RestartMemory) -> Array:
         """Which streams ``[...]`` now differ from the base model: some copy had an alarm."""
-        return namespace(memory.step).any(self.copies_switched(memory), axis=-1)
-
-    def copies_switched(self, memory: RestartMemory) -> Array:
-        """Which copies ``[..., D]`` had an alarm; which of them is how old follows from the step."""
-        with self.copy.engine_for(memory.probs) as engine:
-            return engine.head.open(self._rows(memory)).alarm.reshape(memory.copies.shape[:-1]) > 0
+        alarm = self.copy.streams.read(memory.copies, "alarm", memory.probs)
+        return namespace(alarm).any(alarm > 0, axis=-1)
 
     @property
     def certificate(self) -> Certificate:
@@ -191,24 +189,10 @@ class AverageRestart(Predictor, Policy):
         )
         return promise.certificate(self.horizon)
 
-    # Inside
-
-    def _rows(self, memory: RestartMemory) -> Array:
-        return memory.copies.reshape(-1, memory.copies.shape[-1])
-
-    def _each(self, memory: RestartMemory, value: Array, more: tuple[int, ...]) -> Array:
-        """The same for every copy."""
-        return namespace(value).broadcast_to(value, (*memory.copies.shape[:-1], *more))
-
-    def _copies(self, memory: RestartMemory, part_NxS: Array) -> Array:
-        """What the copies say or play, ``[..., D, S]``."""
-        return part_NxS.reshape(*memory.copies.shape[:-1], part_NxS.shape[-1])
-
-    def _step(self, engine: Engine, memory: RestartMemory) -> Step:
-        """The step of every copy: all are told what the base model says."""
-        S = self.n_states
-        each = self._each(memory, in_float64(memory.probs)[..., None, :], (S,))
-        return engine.advise(self._rows(memory), 1, Inputs(each.reshape(-1, S)))
+    def _each(self, memory: RestartMemory) -> Array:
+        """What the base model predicts, for every copy ``[..., D, S]``."""
+        probs = in_float64(memory.probs)[..., None, :]
+        return namespace(probs).broadcast_to(probs, (*memory.copies.shape[:-1], self.n_states))
 
     def _within_horizon(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)

@@ -1,8 +1,16 @@
-"""Algorithms 1 and 3: the base model until the test raises an alarm, the fallback from then on."""
+"""Algorithm 1 (and with ``VRegret`` Algorithm 3): the model until the test raises an alarm, the fallback from then on.
 
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+    for s = 1 .. t - 1:                                                 Robust.update, for each token
+        pi_s       = quantal response to M0(theta^{s-1})                engine: Step.model_NxA
+        pi_Hedge,s = quantal response to PolyaUrn(theta^{s-1})          engine: Step.mixed_NxA
+        if Regret_s(pi) >= Regret_s(pi_Hedge) + ln A / sqrt(T) + ...:   RegretGap, or another test
+            return PolyaUrn(theta^{t-1})                                Robust.predict, after an alarm
+    return M0(theta^{t-1})                                              Robust.predict, before it
+
+The paper's own, to the letter, is ``robustify(M0, problem, test=RegretGap(T, alpha), fallback=PolyaUrn(S))``. With the
+default, ``ExactTest`` raises alarms sooner, and ``Recovery`` follows the model again where it is right again.
+"""
+
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -11,10 +19,10 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability
-from ..arrays import Array, astype, beside, copied, detached, device, in_float64, namespace, some, to_numpy
+from ..arrays import Array, beside, copied, detached, in_float64, some, to_numpy
 from ..certificates import Certificate
 from ..certificates.promises import WIDEST
-from ..engine import OWN_TEST, Actions, Engine, ExactTest, Inputs, QuantalResponse, Recovery, Setting, Step, Test
+from ..engine import OWN_TEST, Actions, ExactTest, QuantalResponse, Recovery, Setting, Test
 from ..policies import Policy, Respond
 from ..predictors import (
     PolyaUrn,
@@ -28,6 +36,7 @@ from ..predictors import (
 )
 from ..problems import DecisionProblem, a_problem, same_problem
 from ..rules import VRegret
+from .streams import Streams
 
 
 class RobustMemory(NamedTuple):
@@ -60,6 +69,9 @@ class Robust(Predictor):
         if self.horizon is not None:
             within_window(self.base, self.horizon, "base")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Robust, (self.base, self.setting, self.problem)
+
     @property
     def n_states(self) -> int:  # type: ignore[override]
         return self.setting.outcomes.n_states
@@ -73,35 +85,36 @@ class Robust(Predictor):
         """Of the quantal responses; None: it falls with the steps."""
         return self.setting.temperature
 
-    # Algorithm 1
+    @cached_property
+    def streams(self) -> Streams:
+        """The test and the fallback at work."""
+        return Streams(self.setting)
+
+    # Algorithm 1, token by token
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RobustMemory:
         shape = inputs.batch_shape_of(batch_shape)
         base = self.base.start(shape, like=like)
         probs = asked(self.base, base, shape)
-        with self.engine_for(probs) as engine:
-            rows = engine.start(math.prod(shape))
-        return RobustMemory(base, probs, rows.reshape(*shape, engine.width))
+        return RobustMemory(base, probs, self.streams.start(shape, like=probs))
 
     def predict(self, memory: RobustMemory) -> Array:
         """The base model's prediction, bit for bit, until the alarm; the fallback's from then on."""
-        late = self.switched(memory)
-        if not some(late):
+        if not some(self.switched(memory)):
             return copied(memory.probs)
-        with self.engine_for(memory.probs) as engine:
-            said = astype(self._step(engine, memory).mixture_NxS, memory.probs.dtype)
-            return engine.xp.where(late[..., None], said.reshape(memory.probs.shape), memory.probs)
+        return self.streams.predict(memory.rows, memory.probs)
 
     def update(self, memory: RobustMemory, token: Array) -> RobustMemory:
         """One more token: the base model, the test and the fallback all learn from it."""
         shape = tuple(memory.probs.shape[:-1])
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.probs)
-        with self.engine_for(memory.probs) as engine:
-            number = self._age(engine, memory)
-            self.within_horizon(number)
-            base = self.base.update(memory.base, token)
-            rows, _ = engine.observe(_flat(memory.rows), number, self._step(engine, memory), token.reshape(-1))
-        return RobustMemory(base, asked(self.base, base, shape), rows.reshape(memory.rows.shape))
+        seen = self.streams.read(memory.rows, "observed", memory.probs)
+        self.within_horizon(1 + int(seen.max()) if 0 not in shape else 1)
+        base = self.base.update(memory.base, token)
+        rows = self.streams.observe(memory.rows, memory.probs, token)
+        return RobustMemory(base, asked(self.base, base, shape), rows)
+
+    # Algorithm 1 on whole sequences
 
     def predict_sequence(self, tokens: Array) -> Array:
         return self.replaced(*self._recorded(tokens))[0]
@@ -109,42 +122,59 @@ class Robust(Predictor):
     def alarm_times(self, tokens: Array) -> Array:
         """The number of tokens seen when each sequence ``[..., T]`` raised its alarm; T + 1 for never."""
         probs, tokens = self._recorded(tokens)
-        flat_NxTxS, flat_NxT = _at_once(probs, tokens)
-        with self.engine_for(probs) as engine:
-            return engine.alarm_times(flat_NxTxS, flat_NxT).reshape(tokens.shape[:-1])
+        with self.streams.engine_for(probs) as engine:
+            return engine.alarm_times(*_flat(probs, tokens)).reshape(tokens.shape[:-1])
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
         """The predictions ``[..., T, S]`` where the base model's are ``probs``, and the alarm times; unchecked."""
-        law_NxTxS, token_NxT = _at_once(probs, tokens)
-        with self.engine_for(probs) as engine:
-            xp, times_N = engine.xp, engine.alarm_times(law_NxTxS, token_NxT)
-            said_NxTxS = xp.asarray(probs.reshape(law_NxTxS.shape), copy=True)
+        probs_NxTxS, token_NxT = _flat(probs, tokens)
+        with self.streams.engine_for(probs) as engine:
+            xp, times_N = engine.xp, engine.alarm_times(probs_NxTxS, token_NxT)
+            found_NxTxS = xp.asarray(probs.reshape(probs_NxTxS.shape), copy=True)
             late_M = xp.asarray(np.flatnonzero(to_numpy(times_N) < tokens.shape[-1]))
             if len(late_M):  # all others are the base model's
-                parts = (xp.take(part, late_M, axis=0) for part in (law_NxTxS, token_NxT, times_N))
-                said_NxTxS[late_M] = xp.astype(engine.laws(*parts), probs.dtype)
-        return said_NxTxS.reshape(probs.shape), times_N.reshape(tokens.shape[:-1])
+                parts = (xp.take(part, late_M, axis=0) for part in (probs_NxTxS, token_NxT, times_N))
+                found_NxTxS[late_M] = xp.astype(engine.laws(*parts), probs.dtype)
+        return found_NxTxS.reshape(probs.shape), times_N.reshape(tokens.shape[:-1])
+
+    def within_horizon(self, number: int) -> None:
+        """Refuse the step of this number after the horizon."""
+        if self.horizon is not None and number > self.horizon:
+            raise ValueError(
+                f"the horizon of {self.horizon} steps is over: start anew"
+                + (", or take a test with horizon=None" if self.problem else "")
+            )
+
+    def _recorded(self, tokens: Array) -> tuple[Array, Array]:
+        """What the base model predicts before each token, and the tokens beside it, both checked once."""
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        if self.horizon is not None and tokens.shape[-1] > self.horizon:
+            raise ValueError(f"tokens are longer than the horizon: {tokens.shape[-1]} steps, {self.horizon}")
+        probs = asked_sequence(self.base, tokens)
+        return probs, beside(tokens, probs)
 
     # What can be read
 
     def switched(self, memory: Any) -> Array:
         """Which streams ``[...]`` had an alarm, from this predictor's memory or from that of its ``respond()``."""
-        return self._part(getattr(memory, "predictor", memory), "alarm") > 0
+        own = getattr(memory, "predictor", memory)
+        return self.streams.read(own.rows, "alarm", own.probs) > 0
 
     def shares(self, memory: RobustMemory) -> Array:
         """How much of each of the base's models there is in what is predicted now, ``[..., N]``; N = 1 for one model.
 
-        Their sum is all until an alarm; less after it, with ``Recovery`` more again where they are right again.
+        Their sum is 1 until an alarm; less after it, with ``Recovery`` more again where they are right again.
         """
-        with self.engine_for(memory.probs) as engine:
-            trusted = engine.share(_flat(memory.rows)).reshape(memory.rows.shape[:-1])[..., None]
+        with self.streams.engine_for(memory.probs) as engine:
+            share = engine.share(memory.rows.reshape(-1, engine.width)).reshape(memory.rows.shape[:-1])[..., None]
         each = ability(self.base, "shares")
-        return trusted if each is None else each(memory.base) * trusted
+        return share if each is None else each(memory.base) * share
 
     def evidence(self, memory: RobustMemory) -> tuple[Array, float]:
         """The evidence against the base model ``[...]``, and that which raises an alarm."""
-        with self.engine_for(memory.probs) as engine:
-            return engine.evidence(_flat(memory.rows)).reshape(memory.rows.shape[:-1]), engine.needed
+        with self.streams.engine_for(memory.probs) as engine:
+            found_N = engine.evidence(memory.rows.reshape(-1, engine.width))
+            return found_N.reshape(memory.rows.shape[:-1]), engine.needed
 
     @property
     def certificate(self) -> Certificate:
@@ -167,54 +197,6 @@ class Robust(Predictor):
         if problem not in (None, self.problem) or temperature not in (None, self.temperature):
             raise ValueError("problem and temperature are the setting's own, and the certificate is for no others")
         return Respond(self, self.problem, self.temperature)
-
-    # Inside
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Robust, (self.base, self.setting, self.problem)
-
-    @cached_property
-    def _engines(self) -> dict[Any, Engine]:
-        return {(np, None): Engine(self.setting)}
-
-    @contextmanager
-    def engine_for(self, like: Array) -> Iterator[Engine]:
-        """The engine on arrays of this kind; inside, new ones are made on their device."""
-        xp, where = namespace(like), device(like)
-        on_device = where is not None and where.type != "cpu"
-        with where if on_device else nullcontext():
-            if (xp, where) not in self._engines:
-                self._engines[xp, where] = Engine(self.setting.on(xp))
-            yield self._engines[xp, where]
-
-    def _step(self, engine: Engine, memory: RobustMemory) -> Step:
-        return engine.advise(_flat(memory.rows), 1, Inputs(_flat(in_float64(detached(memory.probs)))))
-
-    def _part(self, memory: RobustMemory, name: str) -> Array:
-        """One part of what the engine remembers, ``[...]``."""
-        with self.engine_for(memory.probs) as engine:
-            return getattr(engine.head.open(_flat(memory.rows)), name).reshape(memory.rows.shape[:-1])
-
-    def _age(self, engine: Engine, memory: RobustMemory) -> int:
-        """The number of the step that comes next."""
-        observed = engine.head.open(_flat(memory.rows)).observed
-        return 1 + int(observed.max()) if len(observed) else 1
-
-    def within_horizon(self, number: int) -> None:
-        """Refuse the step of this number after the horizon."""
-        if self.horizon is not None and number > self.horizon:
-            raise ValueError(
-                f"the horizon of {self.horizon} steps is over: start anew"
-                + (", or take a test with horizon=None" if self.problem else "")
-            )
-
-    def _recorded(self, tokens: Array) -> tuple[Array, Array]:
-        """What the base model says before each token, and the tokens beside it, both checked once."""
-        tokens = inputs.sequences_of(tokens, self.n_states)
-        if self.horizon is not None and tokens.shape[-1] > self.horizon:
-            raise ValueError(f"tokens are longer than the horizon: {tokens.shape[-1]} steps, {self.horizon}")
-        probs = asked_sequence(self.base, tokens)
-        return probs, beside(tokens, probs)
 
 
 def algorithm_1(
@@ -286,10 +268,7 @@ def robustify(
     return Robust(predictor, algorithm_1(problem, test, fallback, response), problem)
 
 
-def _flat(array: Array) -> Array:
-    return array.reshape(-1, array.shape[-1])
-
-
-def _at_once(probs: Array, tokens: Array) -> tuple[Array, Array]:
+def _flat(probs: Array, tokens: Array) -> tuple[Array, Array]:
+    """Sequences in one axis, in the precision of the engine."""
     T = tokens.shape[-1]
     return in_float64(detached(probs)).reshape(-1, T, probs.shape[-1]), tokens.reshape(-1, T)

@@ -1,4 +1,11 @@
-"""Theorem 3.1's test: the regret of the model against the regret of the fallback."""
+"""Theorem 3.1's test, the condition of Algorithm 1: the regret of the model against the regret of the fallback.
+
+In every step s, with pi_s the response to the model and pi_Hedge,s that to the urn (both quantal), an alarm if
+
+    Regret_s(pi)  >=  Regret_s(pi_Hedge) + eta ln A + sqrt(8 (1 + alpha) ln T / s).
+
+Both regrets are to the same best fixed action, which cancels: only what the two responses earned is compared.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -16,15 +23,14 @@ from ..certificates.promises import OverFallback
 from ..engine import Actions
 from ..engine.bets import Alarmed, Played
 from ..engine.layout import Shapes, Views
-from ..engine.learners import FollowLearner
 from ..engine.step import Outcome, Step
-from ..predictors import PolyaUrn
 from ..problems import DecisionProblem
+from .quantal_test import QuantalTest, QuantalWatch, earned
 
 
 @final
 @dataclass(frozen=True)
-class RegretGap:
+class RegretGap(QuantalTest):
     """An alarm once the model's average regret exceeds the fallback's by eta ln A + sqrt(8 (1 + alpha) ln T / t).
 
     Parameters
@@ -77,9 +83,6 @@ class RegretGap:
     def watch(self, setting: Any) -> "GapWatch":
         return GapWatch(self, setting)
 
-    def usual_fallback(self, problem: Any) -> PolyaUrn:
-        return PolyaUrn(problem.n_states)
-
     def variance(self, problem: Any) -> float:
         """The constant under the root: 8 as printed, or what Hoeffding's inequality needs for this problem."""
         return float(problem.contrast**2 / 2) if self.span_aware else 8.0
@@ -115,14 +118,13 @@ def _by_table(threshold_T: np.ndarray, problem: DecisionProblem, steps: int, tem
     return {"threshold": float(threshold_T[steps - 1]) / steps, "crossing step": problem.span / steps}
 
 
-class GapWatch:
+class GapWatch(QuantalWatch):
     """``RegretGap`` at work: the level is the gap less its threshold, both sums over all steps so far."""
 
-    threshold, fresh_level, in_logs = 0.0, 0.0, False
     compares = True
 
     def __init__(self, test: RegretGap, setting: Any) -> None:
-        refuse_unfit(test, setting)
+        super().__init__(test, setting)
         self.test, self.problem, self.eta = test, setting.problem, setting.temperature
         self.utility_AxS = setting.outcomes.utility_AxS
         self.table_T = self._sharp() if test.sharp else None
@@ -130,10 +132,8 @@ class GapWatch:
     def shapes(self) -> Shapes:
         return {"gap": ()}
 
-    def start(self, memory: Views) -> None: ...
-
     def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
-        # G_t = t (Regret_t(model) - Regret_t(fallback)): the best fixed action is the same in both, and cancels.
+        # The gap is t (Regret_t(model) - Regret_t(fallback)): what the response to the fallback earned more.
         memory.gap[:] += ((step.mixed_NxA - step.model_NxA) * outcome.paid_NxA).sum(-1)
         return memory.gap - self.threshold_at(step.clock_N + 1)
 
@@ -143,13 +143,10 @@ class GapWatch:
 
     def gains(self, played: Played) -> Any:
         """What the response to the fallback earned more than that to the model in each step, ``[N, T]``."""
-        return earned(self.utility_AxS, played.fallback_NxTxA - played.model_NxTxA, played.state_NxT)
+        return earned(self.utility_AxS, played.fallback_NxTxA - played.model_NxTxA, played)
 
     def threshold_at(self, t: Any) -> Any:
-        """What the gap, a sum over t steps (not an average), must reach.
-
-        It is t eta ln A + sqrt(8 (1 + alpha) ln T) sqrt(t), the paper's average times t.
-        """
+        """What the gap after t steps must reach: t eta ln A + sqrt(8 (1 + alpha) t ln T), t times the average."""
         test, log_A = self.test, math.log(self.problem.n_actions)
         variance = test.variance(self.problem)
         if test.horizon is None:
@@ -166,28 +163,3 @@ class GapWatch:
         rates_K = certificates.lambda_grid(self.problem.span or 1.0, certificates.n_rates(T, min(self.test.delta, 0.5)))
         table = gap_threshold_mixture(self.problem, T, np.arange(1, T + 1), self.eta, self.test.alpha, rates_K)
         return np.append(0.0, table)
-
-    def suspect(self, memory: Views, n: int) -> None: ...
-
-
-def refuse_unfit(test: Any, setting: Any) -> None:
-    """The paper's tests compare quantal responses, in steps that are observed one after the other."""
-    name = type(test).__name__
-    if setting.plays_best:
-        raise ValueError(f"{name} is proved for quantal responses: take response=QuantalResponse()")
-    if not isinstance(setting.play, FollowLearner):
-        raise ValueError(
-            f"{name} needs a fallback that goes by the states alone, such as PolyaUrn, got "
-            f"{type(setting.fallback).__name__}"
-        )
-    if setting.lag > 1:
-        raise ValueError(f"{name} needs lag=1: ExactTest takes outcomes that come late")
-
-
-def earned(utility_AxS: list[list[float]], mixed_NxTxA: Any, state_NxT: Any) -> Any:
-    """What mixed actions, or differences of them, earn in the states of recordings, ``[N, T]``."""
-    found = state_NxT * 0.0
-    for s in range(len(utility_AxS[0])):
-        in_s = sum(mixed_NxTxA[..., a] * row[s] for a, row in enumerate(utility_AxS))
-        found = found + in_s * (state_NxT == s)
-    return found

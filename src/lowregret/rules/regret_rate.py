@@ -1,4 +1,4 @@
-"""The test of the paper's experiments (Section 5): the model's own regret against alpha / sqrt(t)."""
+"""The test of the paper's experiments (Section 5): an alarm if the model's own regret Regret_t > alpha / sqrt(t)."""
 
 import math
 from dataclasses import dataclass
@@ -10,13 +10,12 @@ from ..certificates import Certificate
 from ..engine.bets import Alarmed, Played
 from ..engine.layout import Shapes, Views
 from ..engine.step import Outcome, Step
-from ..predictors import PolyaUrn
-from .regret_gap import earned, refuse_unfit
+from .quantal_test import QuantalTest, QuantalWatch, earned
 
 
 @final
 @dataclass(frozen=True)
-class RegretRate:
+class RegretRate(QuantalTest):
     """An alarm once the model's average regret exceeds alpha / sqrt(t).
 
     It promises nothing: even in distribution it raises an alarm with a chance that does not vanish.
@@ -32,27 +31,21 @@ class RegretRate:
     def watch(self, setting: Any) -> "RateWatch":
         return RateWatch(self, setting)
 
-    def usual_fallback(self, problem: Any) -> PolyaUrn:
-        return PolyaUrn(problem.n_states)
-
     def certify(self, setting: Any, steps: int | None) -> Certificate | None:
         return None
 
 
-class RateWatch:
-    """``RegretRate`` at work: the level is the average regret less its threshold."""
+class RateWatch(QuantalWatch):
+    """``RegretRate`` at work: the level is the average regret less alpha / sqrt(t)."""
 
-    threshold, fresh_level, in_logs = math.ulp(0.0), 0.0, False  # above 0, not equal to it
-    compares = False
+    threshold = math.ulp(0.0)  # above 0, not equal to it
 
     def __init__(self, test: RegretRate, setting: Any) -> None:
-        refuse_unfit(test, setting)
+        super().__init__(test, setting)
         self.test, self.utility_AxS = test, setting.outcomes.utility_AxS
 
     def shapes(self) -> Shapes:
         return {"lead_A": (len(self.utility_AxS),)}
-
-    def start(self, memory: Views) -> None: ...
 
     def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         memory.lead_A[...] += outcome.paid_NxA - outcome.model_N[:, None]
@@ -64,11 +57,9 @@ class RateWatch:
 
     def regrets(self, played: Played) -> Any:
         """The regret of the response to the model, in total after every step, ``[N, T]``."""
-        xp, model_NxT = namespace(played.state_NxT), earned(self.utility_AxS, played.model_NxTxA, played.state_NxT)
+        xp, model_NxT = namespace(played.state_NxT), earned(self.utility_AxS, played.model_NxTxA, played)
         leads = [running_sum(pick([u - model_NxT for u in row], played.state_NxT)) for row in self.utility_AxS]
         return xp.max(xp.stack(leads), axis=0)
 
     def _level(self, regret: Any, t: Any) -> Any:
         return regret / t - self.test.alpha / t**0.5
-
-    def suspect(self, memory: Views, n: int) -> None: ...

@@ -1,5 +1,8 @@
 """Algorithm 3's test: the decision problem is unknown and the states are two. It watches every V-shaped loss on a grid.
 
+    for t = 1, 2, ...:   the model's forecast, or the urn's once the largest V-regret (over the tips v of the grid) of
+                         the model has exceeded b(t) = sqrt(2 ln(pi^2 N t^2 / (3 delta)) / t)
+
 A V-shaped loss with tip v is sign(v - p) (y - v): it asks only whether the forecast p is above or below v. Regret in
 any two-state problem is a mixture of such regrets, so a forecast that has little of each is safe to act on in all.
 The V-regret after t steps has a closed form, with n1 the number of ones,
@@ -8,14 +11,14 @@ The V-regret after t steps has a closed form, with n1 the number of ones,
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
 from .. import certificates, inputs
-from ..arrays import frozen, read_only, some
+from ..arrays import frozen, some
 from ..certificates import Certificate
 from ..certificates.promises import WIDEST, OverFallback
 from ..engine import Actions
@@ -23,15 +26,15 @@ from ..engine.bets import Alarmed
 from ..engine.layout import Shapes, Views
 from ..engine.step import Outcome, Step
 from ..predictors import PolyaUrn
-from .regret_gap import refuse_unfit
+from .quantal_test import QuantalTest, QuantalWatch
 from .tips import unit_numbers
 
 TESTS = ("exact", "threshold")
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class VRegret:
+@dataclass(frozen=True)
+class VRegret(QuantalTest):
     """An alarm once some V-shaped loss on the grid shows that the model is wrong.
 
     Parameters
@@ -52,33 +55,15 @@ class VRegret:
     """
 
     horizon: int
-    delta: float = field(default=None)  # type: ignore[assignment]
-    tips: Any = None
+    delta: float = None  # type: ignore[assignment]
+    tips: Any = None  # kept as a tuple
     test: str = "exact"
 
     def __post_init__(self) -> None:
-        if self.horizon is None:
-            raise ValueError(
-                "horizon must be a whole number >= 1 for VRegret, got None: its tips and the temperature it certifies "
-                "follow it"
-            )
         horizon = inputs.whole(self.horizon, "horizon")
         delta = inputs.probability(1 / max(horizon, 2) if self.delta is None else self.delta, "delta")
         test = inputs.choice(self.test, "test", TESTS)
         inputs.keep(self, horizon=horizon, delta=delta, test=test, tips=_grid(self.tips, horizon))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(read_only(state))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, VRegret) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.horizon, self.delta, self.tips.tobytes(), self.test
 
     @property
     def rates_K(self) -> np.ndarray:
@@ -92,9 +77,6 @@ class VRegret:
 
     def watch(self, setting: Any) -> "VWatch":
         return VWatch(self, setting)
-
-    def usual_fallback(self, problem: Any) -> PolyaUrn:
-        return PolyaUrn(2)
 
     @property
     def spacing(self) -> float:
@@ -122,11 +104,10 @@ class VRegret:
         return promise.for_any_problem() if setting.problem == WIDEST else promise.certificate(steps)
 
 
-class VWatch:
+class VWatch(QuantalWatch):
     """``VRegret`` at work: the level is ln E_t - ln(1 / delta), or the largest V-regret less its threshold."""
 
-    threshold, fresh_level, in_logs = 0.0, -1.0, False
-    compares = False
+    fresh_level = -1.0
 
     def __init__(self, test: VRegret, setting: Any) -> None:
         if not isinstance(setting.fallback, PolyaUrn) or setting.outcomes.n_states != 2:
@@ -134,7 +115,7 @@ class VWatch:
                 f"fallback must be a PolyaUrn over two states for VRegret, got {inputs.shown(setting.fallback)}: of no "
                 "other is it proved that it is safe in every problem at once"
             )
-        refuse_unfit(test, setting)
+        super().__init__(test, setting)
         self.test, self.xp = test, setting.xp
         self.tips_V, self.side_2x1 = self.xp.asarray(np.array(test.tips)), self.xp.asarray(np.array([[1.0], [-1.0]]))
         self.sided_2xK = self.side_2x1 * self.xp.asarray(np.array(test.rates_K))
@@ -143,20 +124,29 @@ class VWatch:
         V, K = len(self.test.tips), len(self.test.rates_K)
         return {"log_wealth_2xKxV": (2, K, V)} if K else {"score_V": (V,), "ones": ()}
 
-    def start(self, memory: Views) -> None: ...
-
     def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
-        xp, test, p_N = self.xp, self.test, step.forecast[:, 1]
-        y_N = outcome.state_N * 1.0
-        side_NxV = xp.sign(self.tips_V - p_N[:, None])  # sign(v - p)
-        if test.test == "threshold":
-            t_N = step.clock_N + 1
-            memory.score_V[...] += side_NxV * (y_N[:, None] - self.tips_V)
-            memory.ones[:] += y_N
-            v_regret_NxV = memory.score_V + xp.abs(memory.ones[:, None] - t_N[:, None] * self.tips_V)
-            return xp.max(v_regret_NxV, axis=-1) - test.threshold(t_N)
-        # A bet on (tip v, side) stakes c = sign(v - p) + side on y - v. What it gains, against what it expected to, is
-        # -ln( P(y) + P(1-y) exp(lambda c (1 - 2y)) ): nothing where c = 0, and else the same for every tip.
+        p_N, y_N = step.forecast[:, 1], outcome.state_N * 1.0
+        side_NxV = self.xp.sign(self.tips_V - p_N[:, None])  # sign(v - p)
+        if self.test.test == "threshold":
+            return self._largest_v_regret(memory, side_NxV, y_N, step.clock_N + 1)
+        log_wealth_N = self._bet(memory, side_NxV, p_N, y_N)
+        return self.xp.where(outcome.chance_N > 0, log_wealth_N + math.log(self.test.delta), math.inf)
+
+    def _largest_v_regret(self, memory: Views, side_NxV: Any, y_N: Any, t_N: Any) -> Any:
+        """The largest V-regret, less what it must reach."""
+        xp = self.xp
+        memory.score_V[...] += side_NxV * (y_N[:, None] - self.tips_V)
+        memory.ones[:] += y_N
+        v_regret_NxV = memory.score_V + xp.abs(memory.ones[:, None] - t_N[:, None] * self.tips_V)
+        return xp.max(v_regret_NxV, axis=-1) - self.test.threshold(t_N)
+
+    def _bet(self, memory: Views, side_NxV: Any, p_N: Any, y_N: Any) -> Any:
+        """ln E_t, E_t the mean wealth of all bets.
+
+        A bet on (tip v, side) stakes c = sign(v - p) + side on y - v. What it gains, against what it expected to, is
+        -ln( P(y) + P(1-y) exp(lambda c (1 - 2y)) ): nothing where c = 0, and else the same for every tip.
+        """
+        xp = self.xp
         other_N = y_N * (1 - p_N) + (1 - y_N) * p_N  # the chance of what did not come
         away_Nx2xK = (1 - 2 * y_N)[:, None, None] * self.sided_2xK
         for c, which_NxV in ((2.0, side_NxV != 0), (1.0, side_NxV == 0)):  # away from the tip, and on it
@@ -165,22 +155,13 @@ class VWatch:
             gain_Nx2xK = -xp.log1p(other_N[:, None, None] * xp.expm1(away_Nx2xK * c))
             stakes_Nx2xV = (side_NxV[:, None] + self.side_2x1 == c * self.side_2x1) * 1.0
             memory.log_wealth_2xKxV[...] += gain_Nx2xK[..., None] * stakes_Nx2xV[:, :, None]
-        return xp.where(outcome.chance_N > 0, self._log_mean(memory.log_wealth_2xKxV) + math.log(test.delta), math.inf)
-
-    def _log_mean(self, log_wealth_Nx2xKxV: Any) -> Any:
-        """ln E_t: E_t is the mean of all wealth."""
-        xp, n = self.xp, log_wealth_Nx2xKxV.shape[0]
-        flat_NxB = log_wealth_Nx2xKxV.reshape(n, math.prod(log_wealth_Nx2xKxV.shape[1:]))
+        flat_NxB = memory.log_wealth_2xKxV.reshape(len(p_N), 2 * self.sided_2xK.shape[1] * len(self.tips_V))
         peak_N = xp.max(flat_NxB, axis=-1)
         return peak_N + xp.log(xp.mean(xp.exp(flat_NxB - peak_N[:, None]), axis=-1))
 
-    def suspect(self, memory: Views, n: int) -> None: ...
 
-
-def _grid(tips: Any, horizon: int) -> np.ndarray:
-    if tips is None:
-        return frozen(np.arange(horizon + 1) / horizon)
-    grid = np.unique(unit_numbers(tips, "tips"))
+def _grid(tips: Any, horizon: int) -> tuple[float, ...]:
+    grid = np.arange(horizon + 1) / horizon if tips is None else np.unique(unit_numbers(tips, "tips"))
     if not grid.size:
         raise ValueError(f"tips must be a list of numbers in [0, 1] with at least one, got {inputs.shown(tips)}")
-    return frozen(grid)
+    return tuple(grid.tolist())

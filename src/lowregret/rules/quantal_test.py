@@ -1,0 +1,63 @@
+"""What the paper's tests have in common: they compare quantal responses, in steps observed one after the other."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from ..engine.bets import Alarmed, Played
+from ..engine.layout import Shapes, Views
+from ..engine.learners import FollowLearner
+from ..engine.step import Outcome, Step
+from ..predictors import PolyaUrn
+
+
+class QuantalTest(ABC):
+    """A test of the paper, whose own fallback is the Polya urn."""
+
+    @abstractmethod
+    def watch(self, setting: Any) -> "QuantalWatch":
+        """The test at work in a setting."""
+
+    def usual_fallback(self, problem: Any) -> PolyaUrn:
+        return PolyaUrn(problem.n_states)
+
+
+class QuantalWatch(ABC):
+    """A test of the paper at work: an alarm where the level that ``update`` returns is at or above ``threshold``."""
+
+    threshold, fresh_level, in_logs = 0.0, 0.0, False
+    compares = False  # whether it needs the response to the fallback before an alarm
+
+    def __init__(self, test: Any, setting: Any) -> None:
+        name = type(test).__name__
+        if setting.plays_best:
+            raise ValueError(f"{name} is proved for quantal responses: take response=QuantalResponse()")
+        if not isinstance(setting.play, FollowLearner):
+            raise ValueError(
+                f"{name} needs a fallback that goes by the states alone, such as PolyaUrn, got "
+                f"{type(setting.fallback).__name__}"
+            )
+        if setting.lag > 1:
+            raise ValueError(f"{name} needs lag=1: ExactTest takes outcomes that come late")
+
+    @abstractmethod
+    def shapes(self) -> Shapes:
+        """What is remembered, all zero at first."""
+
+    def start(self, memory: Views) -> None:
+        return None
+
+    @abstractmethod
+    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
+        """The level ``[N]`` after the outcome of a step."""
+
+    def suspect(self, memory: Views, n: int) -> None:
+        return None
+
+
+def earned(utility_AxS: list[list[float]], mixed_NxTxA: Any, played: Played) -> Any:
+    """What mixed actions, or differences of them, earn in the states of recordings, ``[N, T]``."""
+    found = played.state_NxT * 0.0
+    for s in range(len(utility_AxS[0])):
+        in_s = sum(mixed_NxTxA[..., a] * row[s] for a, row in enumerate(utility_AxS))
+        found = found + in_s * (played.state_NxT == s)
+    return found
