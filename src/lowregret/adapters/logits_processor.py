@@ -174,9 +174,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         strange = np.flatnonzero(~is_state_TxS.any(axis=1))
         if len(strange):
             where = place + P + int(strange[0]) * step
-            raise ValueError(
-                f"input_ids of row {i} have token {row[where]} at {where}, where one of the states belongs"
-            )
+            raise ValueError(f"input_ids of row {i} have token {row[where]} at {where}, where a state belongs")
         if not all((rest[k::step] == token).all() for k, token in enumerate(self._separator, start=1)):
             raise ValueError(f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states")
         return is_state_TxS.argmax(axis=1), len(rest) % step
