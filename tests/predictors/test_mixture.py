@@ -2,7 +2,6 @@
 
 import importlib
 import itertools
-import json
 import math
 from typing import Any
 
@@ -114,18 +113,6 @@ def test_what_everyone_excluded_changes_no_weights() -> None:
     np.testing.assert_allclose(mixture.predict_sequence([0, 0, 1, 0])[-1], [1, 0])
 
 
-def test_it_is_written_down_in_finite_numbers_and_goes_on() -> None:
-    mixture = lr.Mixture([NEVER_ONE, SURE, lr.PolyaUrn(2)])
-    stream, again = lr.predictors.Stream(mixture), lr.predictors.Stream(mixture)
-    for token in (0, 1, 1):
-        stream.update(token)
-    again.load_state_dict(json.loads(json.dumps(stream.state_dict(), allow_nan=False)))
-    for token in (0, 1):
-        assert np.array_equal(stream.predict(), again.predict())
-        stream.update(token)
-        again.update(token)
-
-
 @pytest.mark.needs("torch")
 def test_a_torch_model_may_stand_anywhere_among_them() -> None:
     transformer = importlib.import_module("lowregret.transformer")
@@ -182,18 +169,6 @@ def test_what_does_not_fit_is_refused(predictors: Any, weights: Any, message: st
 
 
 # Why it is no answer
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_small_weight_is_a_small_distance(seed: int) -> None:
-    """TV <= delta from the model, exactly, over all sequences: it costs nothing to promise."""
-    rng, delta = np.random.default_rng(seed), 0.05
-    model, tokens = random_markov(rng, 2), all_of(2, 10)
-    mixture = lr.Mixture([model, lr.PolyaUrn(2)], [1 - delta, delta])
-    distance = np.abs(chance(mixture, tokens) - chance(model, tokens)).sum() / 2
-    apart = np.abs(chance(lr.PolyaUrn(2), tokens) - chance(model, tokens)).sum() / 2
-    assert distance == pytest.approx(delta * apart)
-    assert distance <= delta
 
 
 def ruin(horizon: int) -> tuple[lr.predictors.Scheduled, np.ndarray]:
