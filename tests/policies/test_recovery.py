@@ -163,7 +163,7 @@ class AtStep:
     def start(self, memory: Any) -> None: ...
 
     def update(self, memory: Any, step: Any, outcome: Any, number_N: Any, alarmed: Any) -> Any:
-        return (step.clock_N + 1 == self.at + came.state_N) * 1.0  # the time differs from stream to stream
+        return (step.clock_N + 1 == self.at + outcome.state_N) * 1.0  # the time differs from stream to stream
 
 
 def robust(game: str, T: int | None, base: lr.Predictor, **settings: Any) -> Robust:
