@@ -10,7 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..engine import Engine, Inputs
-from ..guard.events import Alarm, tell
+from ..guard.events import Alarm, announce
 from ..robust import Robust
 from .hugging_face import HFPredictor
 from .state_logits import forecasts_of, not_training
@@ -197,7 +197,7 @@ class RobustLogitsProcessor(LogitsProcessor):
             return
         engine, steps = self._histories.engine, self._histories.alarms(found)
         evidence = engine.evidence(rows_of(found)).tolist()
-        tell(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
+        announce(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base
