@@ -261,7 +261,7 @@ def test_what_is_refused(robust):
         ([0, 0, *whole[1:]], "do not begin with the prompt of 2 tokens after 2 of padding"),
         ([4, *whole], "do not begin with the prompt"),
         ([7], "do not begin with the prompt"),
-        ([*PROMPT, 11], "have token 11 at 2, where one of the states belongs"),
+        ([*PROMPT, 11], "have token 11 at 2, where a state belongs"),
         ([*PROMPT, 0], "have token 0 at 2"),
         ([*PROMPT, 0, 0], "padding belongs on the left"),
         ([*whole, 0, 0], "padding belongs on the left"),

@@ -10,7 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..engine import Engine, Inputs
-from ..guard.events import Alarm, tell
+from ..guard.events import Alarm, announce
 from ..robust import Robust
 from .hugging_face import HFPredictor
 from .state_logits import forecasts_of, not_training
@@ -88,7 +88,6 @@ class RobustLogitsProcessor(LogitsProcessor):
         self._ids_S, self._before, self._separator = (
             to_numpy(part.cpu()) for part in (states.token_ids, states.before, states.separator)
         )
-        self._sorted_S, self._state_at = np.sort(self._ids_S), np.argsort(self._ids_S)
         self.pad_token_id = self._pad(pad_token_id)
         self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an Alarm")
         self._histories = Histories(robust, inputs.whole(keep, "keep"))
@@ -171,22 +170,14 @@ class RobustLogitsProcessor(LogitsProcessor):
                 + ": the history was cut, or it is another prompt. A test that has not seen the beginning cannot go on"
             )
         rest, step = row[place + P :], 1 + len(self._separator)
-        whole, within = divmod(len(rest), step)
-        written = rest[: whole * step].reshape(whole, step)
-        tokens = rest[::step]
-        states = np.minimum(np.searchsorted(self._sorted_S, tokens), len(self._sorted_S) - 1)
-        strange = np.flatnonzero(self._sorted_S[states] != tokens)
+        is_state_TxS = rest[::step, None] == self._ids_S
+        strange = np.flatnonzero(~is_state_TxS.any(axis=1))
         if len(strange):
-            where, token = place + P + int(strange[0]) * step, int(tokens[strange[0]])
-            raise ValueError(f"input_ids of row {i} have token {token} at {where}, where one of the states belongs")
-        if step > 1:
-            begun = rest[whole * step + 1 :]
-            apart = (written[:, 1:] == self._separator).all() and np.array_equal(begun, self._separator[: len(begun)])
-            if not apart:
-                raise ValueError(
-                    f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states"
-                )
-        return self._state_at[states], within
+            where = place + P + int(strange[0]) * step
+            raise ValueError(f"input_ids of row {i} have token {row[where]} at {where}, where a state belongs")
+        if not all((rest[k::step] == token).all() for k, token in enumerate(self._separator, start=1)):
+            raise ValueError(f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states")
+        return is_state_TxS.argmax(axis=1), len(rest) % step
 
     # What is robust
 
@@ -206,7 +197,7 @@ class RobustLogitsProcessor(LogitsProcessor):
             return
         engine, steps = self._histories.engine, self._histories.alarms(found)
         evidence = engine.evidence(rows_of(found)).tolist()
-        tell(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
+        announce(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base

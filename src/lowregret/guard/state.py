@@ -22,7 +22,7 @@ from .events import KINDS, Event, OutcomeGivenUp, OutcomeIgnored
 
 FIRST_LINE = b"lowregret guard 1\n"
 _DIGEST = 16  # bytes
-LOST, MOST_LOST = (OutcomeGivenUp, OutcomeIgnored), 100  # of these so many are kept
+LOST, MOST_LOST = (OutcomeGivenUp, OutcomeIgnored), 100  # of these the last are kept
 _FORMS: dict[str, type[Forecast]] = {"Quantiles": Quantiles, "Samples": Samples}
 
 
@@ -31,7 +31,7 @@ class PendingStep(NamedTuple):
 
     number: int
     inputs: Inputs
-    dropped_N: np.ndarray  # streams in which it no longer counts: they were restarted since, or came later
+    dropped_N: np.ndarray  # streams in which it no longer counts: they were restarted since, or added since
     step: Step | Waiting  # as the array form keeps it, or the compiled one
 
 

@@ -11,7 +11,6 @@ from .. import certificates, inputs
 from ..arrays import (
     Array,
     astype,
-    came,
     constant,
     count_up,
     device,
@@ -21,6 +20,7 @@ from ..arrays import (
     last,
     mix,
     namespace,
+    one_hot,
     running_sum,
     total,
 )
@@ -64,7 +64,7 @@ class PolyaUrn(Predictor):
 
     def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
-        return UrnMemory(memory.counts + last(came(token, self.n_states)), memory.seen + 1)
+        return UrnMemory(memory.counts + last(one_hot(token, self.n_states)), memory.seen + 1)
 
     def predict_sequence(self, tokens: Array) -> Array:
         return self.laws(inputs.sequences_of(tokens, self.n_states))
@@ -177,7 +177,7 @@ class ShrunkUrn(Predictor):
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         if memory.seen.size and bool((memory.seen >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: this shrunk urn was made for no more")
-        return UrnMemory(memory.counts + last(came(token, self.n_states)), memory.seen + 1)
+        return UrnMemory(memory.counts + last(one_hot(token, self.n_states)), memory.seen + 1)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)

@@ -11,7 +11,6 @@ from .. import inputs
 from ..arrays import (
     Array,
     astype,
-    came,
     constant,
     device,
     first,
@@ -19,6 +18,7 @@ from ..arrays import (
     last,
     mix,
     namespace,
+    one_hot,
     pick,
     read_only,
     softmax,
@@ -371,7 +371,7 @@ def best_of(worth_A: Array) -> Array:
 
     Actions worth the same to within ``TIE`` are tied, however the sums are rounded.
     """
-    return astype(came(_best_action(worth_A), len(worth_A)), worth_A.dtype)
+    return astype(one_hot(_best_action(worth_A), len(worth_A)), worth_A.dtype)
 
 
 def _best_action(worth_A: Array) -> Array:
