@@ -159,7 +159,7 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
 
 def test_changing_payoffs_are_charged_by_the_widest() -> None:
     rng, rates = np.random.default_rng(8), np.array([0.1, 1.0])
-    wide = best_response.kappa(RPS.widest, rates)
+    wide = best_response.kappa(RPS.payoff_range, rates)
     assert all(
         (best_response.kappa(lr.DecisionProblem(U), rates) <= wide).all() for U in rng.uniform(-1, 1, (50, 3, 3))
     )
