@@ -26,7 +26,7 @@ _OFFSETS = {"Z": 0, "UTC": 0} | {  # in seconds
 }
 _OFFSETS |= {zone[:3]: ahead for zone, ahead in _OFFSETS.items() if zone.endswith(":00")}
 _ZONED = re.compile(r"(Z|UTC|[+-]\d\d(:?\d\d)?)$", re.ASCII)
-_NUMBER = re.compile(r"[+-]?\d{1,19}([.,]\d*)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d{1,19}([.,]\d*)?([eE][+-]?\d+)?", re.ASCII)
 _NS = 10**9
 _SECONDS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}
 _MEASURES = (
