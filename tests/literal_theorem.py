@@ -1,6 +1,6 @@
 """The every-start theorem as it is written, in loops over steps, comparators, rates and starts: slow, and independent.
 
-Also what adversaries are made of: laws for every prefix, and the sums of gains over every interval.
+Also what is random in the tests that use it: problems, and forecasts for every prefix.
 """
 
 import math
@@ -12,7 +12,7 @@ import lowregret as lr
 from lowregret.engine import Engine, Inputs, Setting
 
 
-class Told(NamedTuple):
+class ByHand(NamedTuple):
     """One stream, after each of its steps."""
 
     alarm: int  # T + 1 for never
@@ -31,7 +31,7 @@ def weights(setting: Setting, start: int) -> np.ndarray:
     return np.array([(0.25 / rates * when + first * (k == 0)) / C for k in range(rates)])
 
 
-def told(setting: Setting, probs_TxS: np.ndarray, tokens_T: np.ndarray) -> Told:
+def by_hand(setting: Setting, probs_TxS: np.ndarray, tokens_T: np.ndarray) -> ByHand:
     """The theorem on one stream, with quantal responses."""
     U, J, T = setting.problem.utility, setting.problem.span, len(tokens_T)
     rates_K, alarm, unspent = setting.watch.prior.rates_K, T + 1, 1.0
@@ -56,12 +56,12 @@ def told(setting: Setting, probs_TxS: np.ndarray, tokens_T: np.ndarray) -> Told:
         totals.append(log_E)
         gains.append(x_CxS[:, token])
         charges.append(chi_CxK)
-    return Told(alarm, np.array(totals), np.array(gains), np.array(charges))
+    return ByHand(alarm, np.array(totals), np.array(gains), np.array(charges))
 
 
-def answer(U: np.ndarray, law_S: np.ndarray, eta: float) -> np.ndarray:
+def answer(U: np.ndarray, probs_S: np.ndarray, eta: float) -> np.ndarray:
     """The quantal response."""
-    worth = U @ law_S / eta
+    worth = U @ probs_S / eta
     weight = np.exp(worth - worth.max())
     return weight / weight.sum()
 
@@ -80,8 +80,8 @@ def some_game(rng: np.random.Generator, most_actions: int = 4, most_states: int 
     return lr.DecisionProblem(np.clip(U, -1, 1))
 
 
-def some_laws(rng: np.random.Generator, shape: tuple[int, ...], S: int, zeros: bool = True) -> np.ndarray:
-    """Laws of every kind: sharp, even, near even, and some that exclude a state."""
+def some_forecasts(rng: np.random.Generator, shape: tuple[int, ...], S: int, zeros: bool = True) -> np.ndarray:
+    """Forecasts of every kind: sharp, even, near even, and some that exclude a state."""
     laws = rng.dirichlet(np.full(S, 0.5), shape)
     sharp = np.eye(S)[rng.integers(S, size=shape)] * 0.96 + 0.04 / S
     even = np.full(S, 1 / S) + 0.0 * laws
@@ -94,7 +94,7 @@ def some_laws(rng: np.random.Generator, shape: tuple[int, ...], S: int, zeros: b
 
 
 def by_prefix(tables: list[np.ndarray], tokens_NxT: np.ndarray) -> np.ndarray:
-    """Laws ``[N, T, S]`` of a base that has one of its own for every prefix: ``tables[t]`` is ``[S**t, S]``."""
+    """Forecasts ``[N, T, S]`` of a base that has one of its own for every prefix: ``tables[t]`` is ``[S**t, S]``."""
     place, laws = np.zeros(len(tokens_NxT), dtype=np.int64), []
     for t, table in enumerate(tables):
         laws.append(table[place])

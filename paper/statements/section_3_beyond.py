@@ -73,7 +73,7 @@ def bounds_for_an_unknown_horizon() -> list[Claim]:
         for test in (ExactTest(0.9), RegretGap(None, delta=0.9, span_aware=True)):
             setting = algorithm_1(problem, test, PolyaUrn(S))
             engine = Engine(setting)
-            law = engine.laws(probs, tokens, engine.alarm_times(probs, tokens))
+            law = engine.predictions(probs, tokens, engine.alarm_times(probs, tokens))
             warmth_T = problem.anytime_temperature(np.arange(1, T + 1))
             played = np.stack([problem.quantal_response(law[:, t], warmth_T[t]) for t in range(T)], axis=1)
             regret = external_regret(problem, played, tokens).max(axis=0)
@@ -341,7 +341,6 @@ def regret_is_bounded() -> list[Claim]:
     T = 1024
     kinds: dict[str, Any] = {"the way back": Recovery(), "the urn": PolyaUrn(2)}
     bound = {name: algorithm_1(COIN, ExactTest(2 / T, T), play).certificate for name, play in kinds.items()}
-
     return [
         at_most("regret / bound, 10 games, all sequences, every step: largest", max(used), 1),
         at_least("the same, so that something was tried", max(used), 0.5),

@@ -4,7 +4,7 @@
 acting on it is provably never much worse than the best fixed action in hindsight when the world does not. A ``Guard``
 does the same for forecasts that come one at a time, ``backtest`` for recorded ones, ``audit`` for a log.
 
-Here stand the names of a first week. All others are in their rooms (``lowregret.predictors``, ``lowregret.policies``,
+Here are the names for a first week. All others are in their packages (``lowregret.predictors``, ``lowregret.policies``,
 ``lowregret.rules``, ...), which need no import of their own.
 """
 
@@ -55,21 +55,21 @@ __version__ = "0.1.0"
 # Asked for by name, so that what they need (torch, transformers, scikit-learn, Polars) is loaded for nobody else.
 _LAZY = dict.fromkeys(("FromModule", "GuardedClassifier", "HFPredictor", "RobustLogitsProcessor"), ".adapters")
 _LAZY["audit"] = ".audits.auditing"
-_ROOMS = ("adapters", "construct", "transformer")
+_PACKAGES = ("adapters", "construct", "transformer")
 
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
         return getattr(_import_module(_LAZY[name], __name__), name)
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return _import_module(f".{name}", __name__)
-    there = [room for room in __all__ if name in getattr(globals().get(room), "__all__", ())]
-    said = f": it is {__name__}.{there[0]}.{name}" if there else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{said}")
+    there = [package for package in __all__ if name in getattr(globals().get(package), "__all__", ())]
+    hint = f": it is {__name__}.{there[0]}.{name}" if there else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_LAZY, *_ROOMS]
+    return [*globals(), *_LAZY, *_PACKAGES]
 
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""What a predictor or a policy may tell of itself beyond its contract: optional, asked by name, declared here alone.
+"""What a predictor or policy may have beyond its contract: optional, looked up by name, declared here alone.
 
-The contracts (``Predictor``, ``Policy``) say what everyone must do. What stands here is worth saying where it is true:
-a search becomes exact, a certificate gets a number, a check is skipped. Nothing breaks where it is missing.
+The contracts (``Predictor``, ``Policy``) say what everyone must do. What is declared here helps where it is true: a
+search becomes exact, a certificate gets a number, a check is skipped. Nothing breaks where it is missing.
 """
 
 from typing import Any, Protocol
@@ -32,9 +32,9 @@ class Abilities(Protocol):
         """A predictor's ``update`` without its checks, for tokens beside its memory that were checked before."""
 
     def law_of_counts(self, counts: Array) -> Array:
-        """What a predictor says after these counts of each state, ``[..., S] -> [..., S]``, in any order.
+        """What a predictor predicts after these counts of each state, ``[..., S] -> [..., S]``, in any order.
 
-        Having it says that it depends on the past through nothing else: its worst case is then exact, by dynamic
+        It then depends on the past through nothing else, and its worst case is then exact, by dynamic
         programming over counts.
         """
 
@@ -57,9 +57,9 @@ class Abilities(Protocol):
     def regret_after(self, problem: Any, steps: int, temperature: float | None) -> Any:
         """F: the most *total* regret in the last n of ``steps``, as a function of arrays of such n; it must not fall.
 
-        As a fallback it runs from the first step on and is played from the alarm on. F says by how much the largest
+        As a fallback it runs from the first step on and is played from the alarm on. F bounds by how much the largest
         lead of a fixed action over what is played may grow from then on, where a lead below zero counts as zero. None
-        where nothing is known: the certificate then counts the span for each of these steps, and says so.
+        where nothing is known: the certificate then counts the span for each of these steps, and states it.
         """
 
     @property
@@ -78,10 +78,10 @@ ABILITIES = frozenset(name for name in vars(Abilities) if not name.startswith("_
 
 def ability(player: Any, name: str, default: Any = None) -> Any:
     """What ``player`` has under the name of an ability, or the default."""
-    assert name in ABILITIES, name  # whoever asks for one declares it first
+    assert name in ABILITIES, name  # declare it before it is looked up
     return getattr(player, name, default)
 
 
 def looks_back(player: Any) -> int | None:
-    """On how many of the last tokens its answer depends, if it says so: a ``window`` says it too."""
+    """On how many of the last tokens its answer depends, if that is known: a ``window`` tells it, too."""
     return ability(player, "looks_back", getattr(player, "window", None))

@@ -17,7 +17,6 @@ import numpy as np
 
 __all__ = [
     "Array",
-    "came",
     "constant",
     "count_up",
     "device",
@@ -28,6 +27,7 @@ __all__ = [
     "last",
     "mix",
     "namespace",
+    "one_hot",
     "pick",
     "running_sum",
     "softmax",
@@ -231,10 +231,10 @@ def pick(rows_S: Array, index: Array) -> Array:
     return chosen
 
 
-def came(token: Array, n_states: int) -> Array:
+def one_hot(token: Array, n_states: int) -> Array:
     """Which state the token is, ``[S, ...]``: true in one of the rows.
 
-    >>> came(np.array([2, 0]), 3)
+    >>> one_hot(np.array([2, 0]), 3)
     array([[False,  True],
            [False, False],
            [ True, False]])

@@ -149,7 +149,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="dataloader_num_workers must be 0"):
         next(iter(loader))
     batch = distil.collate([[0] * T])
-    with pytest.raises(ValueError, match="labels must be 12 laws a sequence, got 3"):
+    with pytest.raises(ValueError, match="labels must be 12 forecasts per sequence, got 3"):
         distil.loss(torch.zeros((*batch["input_ids"].shape, 20)), batch["labels"][:, :3])
     lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))  # the default fallback is not
     with pytest.raises(ValueError, match="robust must be for one problem, with a horizon"):

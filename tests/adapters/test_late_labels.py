@@ -176,7 +176,7 @@ def test_what_comes_too_late_or_twice_is_ignored_and_said(river: bool, lag: int)
         served.policy(0.5, f"later {t}")
     learned = served.model.model.learned if river else 0
     assert (learned > 0) == river  # River's learn what comes too late for the guard, too
-    with pytest.raises(ValueError, match=r"id 1 was not asked, or long ago; those that wait: \['later"):
+    with pytest.raises(ValueError, match=r"id 1 is unknown, or too old; those that wait: \['later"):
         served.label("heads", 1)
     assert not river or served.model.model.learned == learned
 
@@ -227,9 +227,9 @@ def test_what_an_id_cannot_be() -> None:
             model.policy([[0.6], [0.7]], bad)
     with pytest.raises(ValueError, match="3 rows cannot wait for their labels at once where lag is 2"):
         model.policy([[0.6], [0.7], [0.8]], [1, 2, 3])
-    with pytest.raises(ValueError, match=r"id 'd' was not asked, or long ago; those that wait: \['a'\]"):
+    with pytest.raises(ValueError, match=r"id 'd' is unknown, or too old; those that wait: \['a'\]"):
         model.observe(["heads", "heads"], id=["a", "d"])
-    with pytest.raises(ValueError, match="2 labels came, and 1 rows wait for one"):
+    with pytest.raises(ValueError, match="2 labels were given, and 1 rows wait for one"):
         model.observe(["heads", "heads"])
     assert model.guard_.dumps() == before
     model.policy([[0.6], [0.7]], pd.Series(["b", "a"]))

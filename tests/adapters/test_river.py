@@ -107,14 +107,27 @@ def test_river_evaluates_it_with_a_delay() -> None:
 
 
 def test_river_s_wrappers_and_pipelines_around_it() -> None:
-    rows = days(120)
+    rows, turned = days(120), days()
     wrapped = drift.DriftRetrainingClassifier(Guarded(naive_bayes.GaussianNB(), Guard(SEA)), train_in_background=False)
     evaluate.progressive_val_score(rows, wrapped, metrics.Accuracy())  # it asks again as the label comes
     assert wrapped.model.guard.steps == 120
+    retrained = drift.DriftRetrainingClassifier(naive_bayes.GaussianNB(), lr.adapters.GuardDriftDetector.of_errors(0.2))
+    late, guard, inner = Guarded(retrained, Guard(SEA, lag=5), floor=0.0), Guard(SEA, lag=5), retrained.clone()
+    for t in range(305):  # labels come after five more rows, by their ids
+        if t >= 5:
+            guard.observe(turned[t - 5][1])
+            inner.learn_one(*turned[t - 5])
+            late.learn_one(*turned[t - 5], id=t - 5)
+        if t < 300:
+            probs = inner.predict_proba_one(turned[t][0])
+            guard.advise([probs.get(label, 0.0) for label in LABELS] if probs else [0.5, 0.5])
+            late.policy_one(turned[t][0], id=t)
+    assert_same(late.guard, guard)
+    assert inner.drift_detector.guard.switched or inner.drift_detector.guard.episodes > 1
     bagged = ensemble.BaggingClassifier(Guarded(naive_bayes.GaussianNB(), Guard(SEA)), n_models=2, seed=1)
     for x, y in rows:
         bagged.predict_one(x)
-        bagged.learn_one(x, y)  # each learns it so many times, and has played it once
+        bagged.learn_one(x, y)  # each learns it several times, and has played it once
     assert all(60 < each.guard.steps < 100 for each in bagged.models)  # 1 - 1/e of 120 is 76
 
     line = preprocessing.StandardScaler() | Guarded(naive_bayes.GaussianNB(), Guard(SEA), floor=0.0)

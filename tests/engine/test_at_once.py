@@ -115,7 +115,7 @@ def test_what_is_predicted_is_that_of_the_loop(name: str, known: bool) -> None:
             early = np.arange(T) < np.asarray(times)[:, None]
             np.testing.assert_array_equal(np.asarray(found)[early], law[early])
         with safe.streams.engine_for(law) as engine:
-            told = engine.laws(law, state, np.asarray(times))
+            told = engine.predictions(law, state, np.asarray(times))
         np.testing.assert_allclose(told, np.stack(expected, axis=1), atol=1e-12)
         late += int((np.asarray(times) < T).sum())
     assert late >= 9

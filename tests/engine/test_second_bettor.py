@@ -9,7 +9,7 @@ from scipy import stats
 import lowregret as lr
 from lowregret.engine import Inputs
 
-from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
+from ..literal_theorem import by_prefix, chance_of, some_forecasts, some_game
 
 
 def alarm_steps(guard: lr.Guard, laws_NxTxS: np.ndarray, states_NxT: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ def test_bets_on_actions_alone_alarm_in_half_of_delta_while_the_advice_is_right(
     rng, T, delta = np.random.default_rng(seed), 9, 0.8
     problem = lr.matching() if seed == 0 else some_game(rng, 3, 2)
     states = np.array(list(itertools.product(range(2), repeat=T)))
-    stated = [some_laws(rng, (2**t,), 2, zeros=False) for t in range(T)]
+    stated = [some_forecasts(rng, (2**t,), 2, zeros=False) for t in range(T)]
     truth = [barely(problem, table, rng) for table in stated]
     guard = lr.Guard(problem, test=lr.ExactTest(delta, T if seed % 2 else None))
     engine, is_alone = guard.engine, np.zeros(len(states), dtype=bool)

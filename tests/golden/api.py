@@ -87,14 +87,14 @@ def forecast_of(case: dict[str, Any], numbers: np.ndarray) -> Any:
     return lr.Samples(numbers) if case["form"] == "samples" else numbers
 
 
-def advise(guard: Any, case: dict[str, Any], step: int, told: dict[str, Any]) -> np.ndarray:
+def advise(guard: Any, case: dict[str, Any], step: int, inputs: dict[str, Any]) -> np.ndarray:
     """The mixed action ``[..., A]`` that is advised for a step."""
-    more = {name: told[name] for name in ("context", "payoffs", "scale") if name in told}
-    if "references" in told:
-        each = np.moveaxis(told["references"], -2, 0)
+    more = {name: inputs[name] for name in ("context", "payoffs", "scale") if name in inputs}
+    if "references" in inputs:
+        each = np.moveaxis(inputs["references"], -2, 0)
         said = [forecast_of(case, one) for one in each]
         more["references"] = dict(zip(case["references"], said, strict=True))
-    return np.asarray(guard.advise(forecast_of(case, told["forecast"]), step=step, **more).policy)
+    return np.asarray(guard.advise(forecast_of(case, inputs["forecast"]), step=step, **more).policy)
 
 
 def observe(guard: Any, step: int, outcome: Any, action: Any, missing: np.ndarray | None) -> None:
@@ -138,17 +138,17 @@ def realised_regret(guard: Any) -> np.ndarray:
     return np.asarray(guard.realised_regret, dtype=np.float64)
 
 
-def event(told: Any) -> dict[str, Any]:
-    kept = {"what": EVENTS[type(told).__name__], "stream": told.stream}
+def event(happened: Any) -> dict[str, Any]:
+    kept = {"what": EVENTS[type(happened).__name__], "stream": happened.stream}
     for name in (*EXACT, "rate", "share"):
-        value = getattr(told, name, None)
+        value = getattr(happened, name, None)
         if value is not None:
             kept[name] = value.item() if isinstance(value, np.generic) else value
     return kept
 
 
 def events(guard: Any) -> list[dict[str, Any]]:
-    return [event(told) for told in guard.events]
+    return [event(one) for one in guard.events]
 
 
 def promised(certificate: Any) -> list[float]:
@@ -167,23 +167,23 @@ def certificate_of(case: dict[str, Any]) -> list[float]:
 # Recordings
 
 
-def backtested(case: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """What everyone earned a step by stream, alarms, regret and what is promised. ``told``: arrays ``[N, T, ...]``."""
+def backtested(case: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    """What everyone earned per step and stream, alarms, regret, promises. ``inputs``: arrays ``[N, T, ...]``."""
     guard, given = guard_of({**case, "streams": None}), {}
-    if "references" in told:
-        each = np.moveaxis(told["references"], -2, 0)
+    if "references" in inputs:
+        each = np.moveaxis(inputs["references"], -2, 0)
         given["references"] = dict(zip(case["references"], [forecast_of(case, one) for one in each], strict=True))
-    if "context" in told:
-        given["contexts"] = told["context"]
-    given |= {name: told[name] for name in ("payoffs", "scale") if name in told}
-    forecasts, outcomes = forecast_of(case, told["forecast"]), told["outcome"]
+    if "context" in inputs:
+        given["contexts"] = inputs["context"]
+    given |= {name: inputs[name] for name in ("payoffs", "scale") if name in inputs}
+    forecasts, outcomes = forecast_of(case, inputs["forecast"]), inputs["outcome"]
     found = lr.backtest(guard, forecasts, outcomes, **given)
     return {
         "earned": {name: [one.earned[name] for one in found.streams] for name in found.streams[0].earned},
         "regret": [one.regret for one in found.streams],
         "share": [one.model_share for one in found.streams],
         "alarm": [one.switched_at or 0 for one in found.streams],
-        "events": [event(told) for told in found.switches],
+        "events": [event(one) for one in found.switches],
         "promised": promised(found.certificate),
     }
 

@@ -17,6 +17,8 @@ import pytest
 
 from . import api
 
+pytestmark = pytest.mark.needs("pandas", "polars")  # for streams and audits
+
 DATA = Path(__file__).parent / "data"
 NEAR = 1e-12
 
@@ -89,35 +91,35 @@ def event_differences(found: list[dict[str, Any]], wanted: list[dict[str, Any]])
 
 def in_units(case: dict[str, Any]) -> dict[str, np.ndarray]:
     """What goes in, out of whole numbers: weights become probabilities, tenths outcomes, hundredths scales."""
-    told = dict(case["in"])
+    inputs = dict(case["in"])
     if case["form"] == "states":
         for name in ("forecast", "references"):
-            if name in told:
-                told[name] = told[name] / told[name].sum(-1, keepdims=True)
+            if name in inputs:
+                inputs[name] = inputs[name] / inputs[name].sum(-1, keepdims=True)
     else:
-        told |= {name: told[name] / 10 for name in ("forecast", "references", "outcome") if name in told}
-    if "scale" in told:
-        told["scale"] = told["scale"] / 100
-    return told
+        inputs |= {name: inputs[name] / 10 for name in ("forecast", "references", "outcome") if name in inputs}
+    if "scale" in inputs:
+        inputs["scale"] = inputs["scale"] / 100
+    return inputs
 
 
-def payoffs_at(case: dict[str, Any], told: dict[str, np.ndarray], t: int) -> np.ndarray:
+def payoffs_at(case: dict[str, Any], inputs: dict[str, np.ndarray], t: int) -> np.ndarray:
     """What each action earned in a step, ``[..., A]``, in the problem's units."""
-    said, outcome = case["problem"], told["outcome"][t]
+    said, outcome = case["problem"], inputs["outcome"][t]
     if "orders" in said:
         orders = np.array(said["orders"], dtype=np.float64)
         paid = said["price"] * np.minimum(orders, outcome[..., None]) - said["cost"] * orders
-    elif "payoffs" in told:
-        paid = np.take_along_axis(told["payoffs"][t], outcome[..., None, None], axis=-1)[..., 0]
+    elif "payoffs" in inputs:
+        paid = np.take_along_axis(inputs["payoffs"][t], outcome[..., None, None], axis=-1)[..., 0]
     else:
         paid = np.array(said["payoffs"])[:, outcome]
         paid = np.moveaxis(paid, 0, -1)
-    return paid * told["scale"][t][..., None] if "scale" in told else paid
+    return paid * inputs["scale"][t][..., None] if "scale" in inputs else paid
 
 
 def run_guard(case: dict[str, Any]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
     """The run of a case: ``arrivals`` are pairs (after which step's advice, of which step) in the order they came."""
-    told, T = in_units(case), len(case["in"]["outcome"])
+    inputs, T = in_units(case), len(case["in"]["outcome"])
     guard, late = api.guard_of(case), case["lag"] > 1
     names = case["problem"].get("states")
     known = ("context", "payoffs", "scale", "references", "forecast")
@@ -129,7 +131,7 @@ def run_guard(case: dict[str, Any]) -> tuple[dict[str, np.ndarray], list[dict[st
             api.restart(guard)
         if t == case["replaced before"]:
             api.replaced_first(guard, None if isinstance(case["streams"], int) else "late comer")
-        now = {name: told[name][t - 1] for name in known if name in told}
+        now = {name: inputs[name][t - 1] for name in known if name in inputs}
         played.append(api.advise(guard, case, t if late else None, now))
         shares.append(api.share(guard))
         while nearest is not None and nearest[0] == t:
@@ -137,12 +139,12 @@ def run_guard(case: dict[str, Any]) -> tuple[dict[str, np.ndarray], list[dict[st
             if case["in"]["given up"][s - 1]:
                 api.skip(guard, s if late else None)
             else:
-                outcome = told["outcome"][s - 1]
+                outcome = inputs["outcome"][s - 1]
                 came = np.array(names)[outcome].tolist() if names else outcome
-                missing = told["missing"][s - 1].astype(bool) if "missing" in told else None
-                api.observe(guard, s if late else None, came, told["action"][s - 1], missing)
+                missing = inputs["missing"][s - 1].astype(bool) if "missing" in inputs else None
+                api.observe(guard, s if late else None, came, inputs["action"][s - 1], missing)
                 there = 1.0 if missing is None else ~missing
-                money = money + there * (played[s - 1] * payoffs_at(case, told, s - 1)).sum(-1)
+                money = money + there * (played[s - 1] * payoffs_at(case, inputs, s - 1)).sum(-1)
             nearest = next(arrivals, None)
         if (t - 1) % max(1, T // 6) == 0:
             evidence.append(api.evidence(guard))
@@ -192,10 +194,10 @@ def test_enough_of_them_raise_an_alarm_and_return() -> None:
 
 
 def run_backtest(case: dict[str, Any]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-    told = in_units(case)
+    inputs = in_units(case)
     if names := case["problem"].get("states"):
-        told["outcome"] = np.array(names, dtype=object)[told["outcome"]]
-    found = api.backtested(case, told)
+        inputs["outcome"] = np.array(names, dtype=object)[inputs["outcome"]]
+    found = api.backtested(case, inputs)
     numbers = {f"earned by {name}": np.array(values) for name, values in found["earned"].items()}
     numbers |= {name: np.array(found[name], dtype=np.float64) for name in ("regret", "share", "alarm", "promised")}
     return numbers, found["events"]

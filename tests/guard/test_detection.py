@@ -9,7 +9,7 @@ import lowregret as lr
 from lowregret.engine import Inputs
 from lowregret.guard import delay
 
-from ..literal_theorem import told
+from ..literal_theorem import by_hand
 
 MATCHING = lr.matching()
 
@@ -29,7 +29,8 @@ def test_delays_are_those_of_the_theorem_in_loops() -> None:
     rng = np.random.default_rng(3)
     before, after = rng.choice(2, (200, 20), p=law), rng.choice(2, (200, 40), p=truth)
     times = np.array([
-        told(guard.setting, np.tile(law, (60, 1)), states).alarm for states in np.concatenate([before, after], axis=1)
+        by_hand(guard.setting, np.tile(law, (60, 1)), states).alarm
+        for states in np.concatenate([before, after], axis=1)
     ])  # fmt: skip
     late = np.sort(np.where(times > 60, np.inf, times - 20.0)[times >= since])
     assert found.too_early == np.mean(times < since) > np.mean(times < since - 3)

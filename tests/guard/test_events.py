@@ -56,7 +56,9 @@ def test_a_state_that_was_excluded_raises_the_alarm_at_once(lag: int) -> None:
     guard.observe([0, 1, 1])
     (event,) = guard.events
     assert (event.stream, event.step, event.excluded, event.evidence) == (1, 1, True, math.inf)
-    assert str(event) == "stream 1, episode 1, step 1: alarm, a state came to which the model had given probability 0"
+    assert (
+        str(event) == "stream 1, episode 1, step 1: alarm, a state occurred to which the model had given probability 0"
+    )
     assert guard.switched.tolist() == [False, True, False]
     numbers.advise(lr.Samples([0.1, 0.2, 0.3]))
     numbers.observe(-3.0)

@@ -82,7 +82,7 @@ def test_without_a_lag_a_step_is_advised_anew_unless_the_next_is_asked_for() -> 
     assert guard.advise([0.2, 0.8]).step == 1
     assert guard.advise([0.2, 0.8], step=2).step == 2
     assert (guard.waiting, guard.steps) == ([2], 1)
-    assert str(guard.events[0]) == "episode 1, step 1 (known at step 2): its outcome had not come and was given up"
+    assert str(guard.events[0]) == "episode 1, step 1 (known at step 2): its outcome did not arrive and was given up"
 
 
 def test_outcomes_that_are_missing_in_some_streams() -> None:
@@ -131,7 +131,7 @@ def test_a_restart_while_steps_wait() -> None:
     assert guard.waiting == []
     guard.observe(1, step=21)
     assert guard.events[-1] == lr.guard.OutcomeIgnored(None, -1, 0, 2)
-    assert "episode 2, a step before it: an outcome came that no longer counts" in str(guard.events[-1])
+    assert "episode 2, a step before it: an outcome arrived that no longer counts" in str(guard.events[-1])
     for one in (guard, fresh):
         wrong_for(one, 20)
     assert (guard.events[-1].step, guard.events[-1].episode) == (fresh.events[-1].step, 2)

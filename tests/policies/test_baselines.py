@@ -88,7 +88,7 @@ def test_ada_hedge_never_breaks_its_bound(seed: int) -> None:
 
 def test_ada_hedge_under_attack() -> None:
     """Long hostile play stays within the bound; alternation, then one state for good, comes within a sixth of it."""
-    T = 1500
+    T = 600
     for problem in (COIN, RPS, lr.cost_loss(1, 4), lr.DecisionProblem(RPS.utility * 1e-6)):
         player = lr.policies.AdaHedge(problem)
         tokens = hostile(player, problem, T, np.array([0, 10, T // 3]), np.zeros((3, T), dtype=int))
@@ -173,16 +173,6 @@ def test_the_bound_of_fixed_share_is_not_idle_and_its_rate_is_the_best() -> None
     assert bound / 3 < regret <= bound
     for factor in (0.9, 1.1):
         assert certificates.fixed_share(COIN, T, player.rate * factor, player.share) > bound
-
-
-def test_fixed_share_follows_where_hedge_does_not() -> None:
-    tokens = np.repeat([0, 1, 0, 1], 200)
-    share, hedge = (
-        lr.external_regret(COIN, p, tokens)[-1]
-        for p in (lr.policies.FixedShare(COIN, 800, 0.5), lr.policies.Hedge(COIN, 800))
-    )
-    assert share < -0.35
-    assert hedge > -0.2
 
 
 def test_what_baselines_refuse() -> None:
@@ -294,15 +284,6 @@ def test_a_guard_takes_a_policy(name: str) -> None:
     assert times[0] < 10
     np.testing.assert_allclose(guard.regret, lr.external_regret(COIN, played_NxTxA, tokens)[:, -1], atol=1e-12)
     assert guard.certificate.regret_bound == setting.certificate.regret_bound
-
-
-def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
-    quick, slow = (
-        lr.Guard(COIN, fallback=lr.policies.FixedShare(COIN, 10, rate=r), test=lr.ExactTest(0.1, 10))
-        for r in (1.0, 0.1)
-    )
-    with pytest.raises(ValueError, match="fallback"):
-        quick.loads(slow.dumps())
 
 
 def test_policies_that_do_not_fit() -> None:

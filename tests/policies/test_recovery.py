@@ -136,7 +136,7 @@ def test_it_is_its_definition(game: str, urn: float | None, known: bool) -> None
         assert (held.trusted > 0).tolist() == [w["trusted"][t] for w in wanted]
         entered += ((held.is_safe_C[:, 0] > 0) & ~was).sum()
     assert entered, "an example in which the budget is never spent shows little"
-    found = engine.laws(probs, tokens, alarms)
+    found = engine.predictions(probs, tokens, alarms)
     np.testing.assert_allclose(found, [w["law"] for w in wanted], atol=1e-12)
     np.testing.assert_array_equal(found[3], probs[3])  # no alarm before the end: the model's own
 
@@ -162,8 +162,8 @@ class AtStep:
 
     def start(self, memory: Any) -> None: ...
 
-    def update(self, memory: Any, step: Any, came: Any, number_N: Any, alarmed: Any) -> Any:
-        return (step.clock_N + 1 == self.at + came.state_N) * 1.0  # the time differs from stream to stream
+    def update(self, memory: Any, step: Any, outcome: Any, number_N: Any, alarmed: Any) -> Any:
+        return (step.clock_N + 1 == self.at + outcome.state_N) * 1.0  # the time differs from stream to stream
 
 
 def robust(game: str, T: int | None, base: lr.Predictor, **settings: Any) -> Robust:

@@ -13,7 +13,7 @@ from lowregret.evaluate import adversaries
 from lowregret.predictors import equaliser
 from lowregret.predictors.urns import on_simplex
 
-from ..conftest import random_markov, random_problem
+from ..conftest import random_problem
 
 COIN, RPS = lr.matching(), lr.rock_paper_scissors()
 SKEW = lr.DecisionProblem([[0.6, -1.0, 0.2, 0.0], [0.0, 0.3, 0.2, -0.5]])
@@ -55,21 +55,6 @@ def test_equalisers_are_found_or_shown_not_to_exist() -> None:
         )
         assert -bet.fun > 1e-9
     assert 30 < found < 120
-
-
-def test_the_equaliser_nearest_the_uniform_law() -> None:
-    assert equaliser(lr.matching(5)).tolist() == [0.2] * 5
-    assert equaliser(RPS).tolist() == [1 / 3] * 3
-    shop = lr.newsvendor([0, 10, 20], price=5, cost=3)
-    np.testing.assert_allclose(equaliser(shop), [0.4, 0, 0.6], atol=1e-12)
-    # Three states, two actions: a line of equalisers (1 - 3x, x, 2x) and others; none is nearer to uniform.
-    problem = lr.DecisionProblem([[0.0, 0.0, 0.0], [1.0, -1.0, -0.1]])
-    nu, best = equaliser(problem), np.inf
-    for x in np.linspace(0, 1, 2001):  # nu_2 = x, nu_0 = nu_1 + 0.1 x
-        law = np.array([(1 - x) / 2 + 0.05 * x, (1 - x) / 2 - 0.05 * x, x])
-        if law.min() >= 0:
-            best = min(best, np.abs(law - 1 / 3).max())
-    assert np.abs(nu - 1 / 3).max() <= best + 1e-9
 
 
 # The shrunk urn
@@ -220,32 +205,7 @@ def test_what_is_refused() -> None:
             lr.robust.algorithm_1(problem, lr.ExactTest(0.1, horizon), urn)
 
 
-def test_without_an_equaliser_there_is_linear_regret() -> None:
-    """Why it is refused: shrunk towards the uniform law, the third action leads for a fifth of the time."""
-    problem = lr.DecisionProblem([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
-    assert equaliser(problem) is None
-    for T in (100, 400, 1600):
-        ones = np.arange(T)
-        law = 0.5 + (ones[:, None] * [-0.5, 0.5]) / T
-        assert lr.external_regret(problem, problem.quantal_response(law, T**-0.5), np.ones(T, int))[-1] > 0.08
-
-
 # As fallbacks, and as predictors
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_no_sequence_breaks_a_certificate_over_the_shrunk_urn(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    problem = equalised(rng, 2 + seed % 2, 2)
-    base, tokens, T = random_markov(rng, 2, 1), all_of(2, 10), 10
-    urn = lr.predictors.ShrunkUrn(problem, T)
-    safe = lr.robustify(base, problem, test=lr.RegretGap(T, 0.01, span_aware=True), fallback=urn)
-    certificate = safe.certificate
-    assert certificate.terms["fallback"] == urn.regret_bound(problem, T, safe.temperature)
-    regret = lr.external_regret(problem, safe.respond(), tokens)
-    for t in range(1, T + 1):
-        assert regret[:, t - 1].max() <= certificate.at(t).regret_bound + 1e-12
-    assert regret[:, -1].max() <= certificate.sharpen().regret_bound + 1e-12
 
 
 SUBJECTS = {

@@ -1,6 +1,5 @@
 """Algorithm 2 and bounded recall: against a quadratic transcription, by enumeration, and by the laws."""
 
-import importlib
 import math
 from functools import cache
 from typing import Any
@@ -166,7 +165,7 @@ def test_saturated_responses_are_averaged_in_logarithms() -> None:
     assert laws[-1, 0] != laws[0, 0]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_laws(seed: int) -> None:
     safe = a_case(seed, actions=2)
     checks.check_predictor(safe, horizon=14, seed=seed)
@@ -180,58 +179,38 @@ def test_it_looks_back_no_further_than_it_says(seed: int) -> None:
     checks.check_window(safe, safe.window + safe.extra_window - 1, tolerance=1e-9)
 
 
-@pytest.mark.needs("torch")
-def test_contexts_are_checked_within_the_horizon() -> None:
-    """What has an end is never told more tokens than it takes."""
-    flat = lr.predictors.Scheduled([[0.5, 0.5]])
-    checks.check_window(lr.robustify(flat, lr.matching(), test=lr.RegretGap(10)), 9)
-    with pytest.raises(checks.LawBroken, match="Robust"):
-        checks.check_window(lr.robustify(lr.predictors.Scheduled([[0.99, 0.01]]), lr.matching(), 30), 2)
-    with pytest.raises(checks.LawBroken, match="Hedge"):
-        checks.check_window(lr.policies.Hedge(lr.matching(), 5), 2)
-    transformer = importlib.import_module("lowregret.transformer")
-    size = transformer.Size(context=20, width=8, heads=2, layers=1, inner=16)
-    decoder = transformer.Transformer(transformer.Decoder(2, size, seed=0))
-    with pytest.raises(checks.LawBroken, match="Transformer"):
-        checks.check_window(decoder, 2)
-    checks.check_window(decoder, 19)
+def looks(lag: int) -> lr.FromFunction:
+    return lr.FromFunction(lambda h: [0.3, 0.7] if len(h) >= lag and h[-lag] else [0.7, 0.3], n_states=2)
 
 
 def test_checks_find_a_context_longer_than_it_says() -> None:
-    two = lr.FromFunction(lambda h: [0.3, 0.7] if len(h) > 1 and h[-2] else [0.7, 0.3], n_states=2)
-    checks.check_window(two, 2)
+    checks.check_window(looks(2), 2)
     with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens: after the same 1"):
-        checks.check_window(two, 1)
-    for lag in (10, 30):
-        far = lr.FromFunction(lambda h, n=lag: [0.3, 0.7] if len(h) >= n and h[-n] else [0.7, 0.3], n_states=2)
-        with pytest.raises(checks.LawBroken, match="FromFunction"):
-            checks.check_window(far, 1)
-    beyond = lr.FromFunction(lambda h: [0.3, 0.7] if len(h) >= 100 and h[-100] else [0.7, 0.3], n_states=2)
+        checks.check_window(looks(2), 1)
+    beyond = looks(100)
     checks.check_window(beyond, 1)  # it says nothing of how long it lasts
     with pytest.raises(checks.LawBroken, match="FromFunction"):
         checks.check_window(beyond, 1, reach=150)
     for says in ({"horizon": 120}, {"context": 120}, {"looks_back": 100}):
-        told = lr.FromFunction(beyond.fn, n_states=2)
-        vars(told).update(says)
+        honest = looks(100)
+        vars(honest).update(says)
         with pytest.raises(checks.LawBroken, match="FromFunction"):
-            checks.check_window(told, 1)
-    with pytest.raises(checks.LawBroken, match="further than 1 tokens"):
-        checks.check_predictor(lr.AverageRestart(beyond, lr.matching(), 1, 3, 150))
-    late = lr.predictors.Scheduled([[0.5, 0.5]] * 12 + [[0.1, 0.9]])
-    with pytest.raises(checks.LawBroken, match="Scheduled"):
-        checks.check_window(late, 1)
+            checks.check_window(honest, 1)
     # Where only a monotonous past raises an alarm, half of the pasts are monotonous.
     streak = lr.FromFunction(lambda h: [0.9, 0.1] if len(h) >= 9 and not any(h[-9:]) else [0.5, 0.5], n_states=2)
-    with pytest.raises(checks.LawBroken, match="FromFunction"):
-        checks.check_window(streak, 8)
+    flat = lr.predictors.Scheduled([[0.5, 0.5]])
+    ending = lr.robustify(lr.predictors.Scheduled([[0.99, 0.01]]), lr.matching(), 30)  # no more than 30 tokens are seen
+    for player, window in ((streak, 8), (ending, 2), (lr.policies.Hedge(lr.matching(), 5), 2)):
+        with pytest.raises(checks.LawBroken, match=type(player).__name__):
+            checks.check_window(player, window)
+    checks.check_window(lr.robustify(flat, lr.matching(), test=lr.RegretGap(10)), 9)
     with pytest.raises(checks.LawBroken, match="Scheduled"):  # the step counts as well
         checks.check_window(lr.predictors.Scheduled([[0.5, 0.5], [0.4, 0.6]]), 0)
-    wrong = lr.AverageRestart(two, lr.matching(), 1, 3, 50)  # it cannot know what a function looks at
-    with pytest.raises(checks.LawBroken, match=r"base model's context is what it says.*further than 1 tokens"):
-        checks.check_predictor(wrong)
-    assert "the base model's context is what it says" in checks.check_predictor(
-        lr.AverageRestart(two, lr.matching(), 2, 3, 50)
-    )
+    for base in (looks(2), beyond):  # Algorithm 2 cannot know what a function looks at
+        with pytest.raises(checks.LawBroken, match=r"base model's context is what it says.*further than 1 tokens"):
+            checks.check_predictor(lr.AverageRestart(base, lr.matching(), 1, 3, 150))
+    kept = checks.check_predictor(lr.AverageRestart(looks(2), lr.matching(), 2, 3, 50))
+    assert "the base model's context is what it says" in kept
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -291,29 +270,6 @@ def test_false_alarms_stay_within_delta() -> None:
     assert safe.certificate.tv_bound == pytest.approx(delta)
     assert binomtest(int(ever.sum()), n, delta, alternative="greater").pvalue > 1e-5
     assert ever.any()
-
-
-@pytest.mark.parametrize(
-    ("extra", "ones", "coin"),
-    [
-        pytest.param(128, (0.998, 0.091), (0.224, 0.122), marks=pytest.mark.long),
-        pytest.param(256, (0.673, 0.052), (0.219, 0.071), marks=pytest.mark.long),
-        pytest.param(512, (0.394, 0.029), (0.222, 0.041), marks=pytest.mark.long),
-    ],
-)
-def test_numbers(extra: int, ones: tuple[float, float], coin: tuple[float, float]) -> None:
-    """Mean regret of the alternator at T = 2048: Theorem 4.2's test, and the exact one at delta = 1/extra in all."""
-    T, problem, n = 2048, lr.matching(), 8
-    coins = lr.sample(lr.predictors.Scheduled([[1 / 3, 2 / 3]]), T, n, seed=3)
-    own, exact = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T), lr.ExactTest(1 / extra / T, extra)
-    urn = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T, test=exact, fallback=lr.PolyaUrn(2))
-    for safe, sure, random in zip((own, urn), ones, coin, strict=True):
-        both = np.concatenate([np.ones((1, T), dtype=int), coins])
-        regret = lr.external_regret(problem, safe, both)[:, -1]
-        assert regret[0] == pytest.approx(sure, abs=1.01e-3)
-        # Their mean has an error of its own, of a size that is not said: as large as ours.
-        error = math.sqrt(2) * regret[1:].std(ddof=1) / math.sqrt(n)
-        assert abs(regret[1:].mean() - random) <= 4 * error + 5e-4
 
 
 def test_certificate_of_the_theorem() -> None:
@@ -414,9 +370,9 @@ def test_restart_hedge_obeys_its_bound_and_the_laws(averaged: bool) -> None:
 def test_context_needed_is_the_least() -> None:
     rng = np.random.default_rng(2)
     tried = 0
-    for _ in range(3):
+    for _ in range(2):
         problem = random_problem(rng)
-        tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(60, 150))
+        tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(40, 80))
         bounds = []
         for extra in range(1, T + 1):
             given = lr.robust.algorithm_1(problem, lr.ExactTest(tv / T, extra)).certificate
@@ -429,7 +385,7 @@ def test_context_needed_is_the_least() -> None:
         if lowest < problem.span:
             with pytest.raises(ValueError, match="certified"):
                 lr.robust.window_needed(problem, lowest * (1 - 1e-6), tv, T)
-    assert tried >= 6
+    assert tried >= 3
     assert lr.robust.window_needed(lr.matching(), 1.0, 0.01, 100) == 1  # nobody loses more than the span
     with pytest.raises(ValueError, match="certified"):
         lr.robust.window_needed(lr.matching(), 0.5, 0.01, 300, window=290)
@@ -441,35 +397,25 @@ def test_context_needed_is_the_least() -> None:
 
 
 def test_bad_input_by_name() -> None:
-    m = lr.matching()
-
     def build(**changed: object) -> lr.AverageRestart:
-        given = dict(predictor=ALTERNATOR, problem=m, window=1, extra_window=8, horizon=100)
+        given = dict(predictor=ALTERNATOR, problem=lr.matching(), window=1, extra_window=8, horizon=100)
         return lr.AverageRestart(**(given | changed))  # type: ignore[arg-type]
 
     rps, history = lr.rock_paper_scissors(), lr.FromFunction(lambda h: [0.5, 0.5], n_states=2)
     for changed, message in (
         ({"window": 93}, "window \\+ extra_window must be at most the horizon 100, got 93 \\+ 8"),
-        ({"horizon": 8}, "at most the horizon 8, got 1 \\+ 8"),
         ({"window": 0}, "window must be at least what Markov looks back, 1, got 0"),
-        ({"window": -1}, "window must be a whole number >= 0"),
-        ({"extra_window": 0}, "extra_window must be a whole number >= 1"),
         ({"problem": rps}, "predictor and problem must have the same states"),
-        ({"test": "exact"}, "test must be"),
         ({"test": lr.VRegret(8)}, "problem must be None"),
         ({"test": lr.ExactTest(0.1, 100)}, "test must have the copies' horizon, extra_window = 8, got 100"),
-        ({"fallback": lr.predictors.ShrunkUrn(lr.cost_loss(1, 4), 8)}, "was made for another problem"),
-        ({"fallback": lr.policies.AdaHedge(m)}, "fallback AdaHedge is a policy"),
+        ({"fallback": lr.policies.AdaHedge(lr.matching())}, "fallback AdaHedge is a policy"),
         ({"fallback": history}, "fallback FromFunction keeps a memory that grows with the past"),
     ):
         with pytest.raises(ValueError, match=message):
             build(**changed)
-    with pytest.raises(ValueError, match="token"):
-        build().update(build().start(), 2)
     many = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), rps, 0, 8, 100)
     with pytest.raises(ValueError, match="predict needs a problem with at most two actions, this one has 3"):
         many.predict(many.start())
-    assert build(extra_window=1).test.horizon == 1  # one copy has no union to pay for
     short = build(horizon=9)
     memory = short.start()
     for _ in range(9):
@@ -479,14 +425,5 @@ def test_bad_input_by_name() -> None:
     for form in (short.predict_sequence, short.policy_sequence):
         with pytest.raises(ValueError, match="tokens are longer than the horizon: 10 steps, 9"):
             form([0] * 10)
-    with pytest.raises(ValueError, match="averaged"):
-        lr.policies.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
-    for wrong, message in ((None, "predictor must be a predictor or a policy"), (ALTERNATOR, "tolerance must be")):
-        with pytest.raises(ValueError, match=message):
-            checks.check_window(wrong, 1, tolerance="x" if wrong else 1e-9)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="window"):
-        lr.policies.RestartHedge(m, 0)
     with pytest.raises(ValueError, match=r"regret 0\.01 with TV 0\.01 cannot be certified over 1000 steps"):
-        lr.robust.window_needed(m, 0.01, 0.01, 1000)
-    with pytest.raises(ValueError, match=r"^tv "):
-        lr.robust.window_needed(m, 0.5, 1.0, 1000)
+        lr.robust.window_needed(lr.matching(), 0.01, 0.01, 1000)

@@ -17,7 +17,7 @@ from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case
 from lowregret.robust import algorithm_1
 from lowregret.robust.average_restart import theorem_4_2
 
-from ..literal_theorem import by_prefix, chance_of, played, some_game, some_laws
+from ..literal_theorem import by_prefix, chance_of, played, some_forecasts, some_game
 
 PENNIES, RPS = lr.DecisionProblem([[1, -1], [-1, 1]]), lr.rock_paper_scissors()
 LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
@@ -73,7 +73,7 @@ def test_no_short_sequence_loses_more(name: str) -> None:
         bound_T = np.array([promised(setting, t) for t in range(1, T + 1)])
         sharp = setting.certificate.sharpen().at(T)
         for _ in range(2):
-            probs = by_prefix([some_laws(rng, (S**t,), S) for t in range(T)], tokens)
+            probs = by_prefix([some_forecasts(rng, (S**t,), S) for t in range(T)], tokens)
             regret_NxT, _ = played(Engine(setting), probs, tokens)
             assert (regret_NxT <= bound_T + 1e-9).all()
             assert regret_NxT[:, -1].max() <= T * sum(sharp.terms.values()) + 1e-9

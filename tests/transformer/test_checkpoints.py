@@ -33,7 +33,7 @@ from lowregret.transformer import (
 )
 from lowregret.transformer.training import Training
 
-from .test_training import robust_with_urn
+from .test_tasks import robust_with_urn
 
 TIMES = int(os.environ.get("LOWREGRET_FUZZ", "1"))
 SMALL = Size(8, 8, 2, 1, 8)
@@ -169,24 +169,6 @@ def test_a_path_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="model must be a Transformer or a Decoder, got int"):
         save(5, path)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-
-
-def test_a_disk_that_is_full_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
-    """A limit on file size is a full disk as far as writing goes."""
-    import resource
-    import signal
-
-    path = written("trained", tmp_path)
-    before = files(tmp_path)
-    old, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, old[1]))
-        with pytest.raises(OSError, match="too large"):
-            save(Decoder(3, SMALL, seed=6), path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert files(tmp_path) == before
 
 
 # Fuzzers

@@ -111,17 +111,6 @@ def test_gelu_by_a_sigmoid_is_gelu_by_tanh() -> None:
     torch.testing.assert_close(*slopes, atol=1e-14, rtol=1e-13)
 
 
-def test_streams_of_one_age_and_of_any_age_grow_alike() -> None:
-    decoder = Decoder(2, SMALL, seed=1)
-    tokens = torch.randint(2, (5, 9), generator=torch.Generator().manual_seed(2))
-    caches = [decoder.empty_cache(5) for _ in range(2)]
-    for t in range(9):
-        at = torch.full((5,), t)
-        plain = decoder.extend(tokens[:, t], caches[0], at, t)
-        torch.testing.assert_close(decoder.extend(tokens[:, t], caches[1], at, None), plain)
-    torch.testing.assert_close(caches[1], caches[0])
-
-
 def test_a_growing_cache_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a replay that computes, and plain torch in place of the program: which steps, with which inputs."""
     recorded: list[int] = []
@@ -239,17 +228,6 @@ def test_how_many_tokens_were_seen_is_asked_only_where_it_is_not_known(monkeypat
     assert torch.equal(lr.sample(model, SMALL.context, 3, 0, like=expected), expected)
     with pytest.raises(ValueError, match="token must lie in"):
         model.update(memory, [0, 2])
-
-
-def test_a_stream_is_saved_and_goes_on() -> None:
-    model = Transformer(Decoder(2, Size(6, 8, 2, 1, 8), seed=0))
-    first, second = lr.predictors.Stream(model), lr.predictors.Stream(model)
-    for token in (1, 0, 1):
-        first.update(token)
-    second.load_state_dict(first.state_dict())
-    for stream in (first, second):
-        stream.update(1)
-    np.testing.assert_array_equal(first.predict(), second.predict())
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.problems import payoffs_in
 from lowregret.transformer import (
     DECAYING,
     Decoder,
@@ -27,7 +26,7 @@ from lowregret.transformer.held_out import Compared, Measured, compared, measure
 from lowregret.transformer.tasks import Batch, after_alarm, loss_of
 from lowregret.transformer.training import Training
 
-from .test_training import robust_with_urn
+from .test_tasks import robust_with_urn
 
 SMALL = Size(8, 16, 2, 1, 16)
 STICKY = np.array([[0.9, 0.1], [0.3, 0.7]])
@@ -187,56 +186,6 @@ def test_a_context_beyond_the_recording_is_refused(tmp_path: Path) -> None:
             TrainingSettings(size=(12, 16, 2, 1, 16)),
         )
     assert not list(tmp_path.iterdir())
-
-
-# Payoffs
-
-
-EUROS, ACTIONS, STATES = [[100.0, -20.0, 3.5], [0.0, 0.0, -7.0]], ("open", "shut"), ("dry", "wet", "hot")
-
-
-@pytest.mark.parametrize(
-    ("text", "actions", "states"),
-    [
-        ("100,-20,3.5\n0,0,-7\n", None, None),
-        ("dry,wet,hot\n100,-20,3.5\n0,0,-7\n", None, STATES),
-        ("open,100,-20,3.5\nshut,0,0,-7\n", ACTIONS, None),
-        (",dry,wet,hot\nopen,100,-20,3.5\nshut,0,0,-7\n", ACTIONS, STATES),
-        ("euros, dry, wet, hot\nopen, 1e2, -20, 3.5\n\nshut, 0, 0, -7\n", ACTIONS, STATES),
-        ("\ufeffdry,wet,hot\r\nopen,100,-20,3.5\r\nshut,0,0,-7\r\n", ACTIONS, STATES),
-        (',"dry","wet","hot"\n"open",100,-20,3.5\n"shut",0,0,-7\n', ACTIONS, STATES),
-    ],
-)
-def test_payoffs_of_a_file(text: str, actions: Any, states: Any, tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text(text, encoding="utf-8")
-    found, wanted = payoffs_in(tmp_path / "p.csv"), lr.DecisionProblem.from_payoffs(EUROS, actions, states)
-    assert found.utility.tolist() == wanted.utility.tolist()
-    assert found.in_payoffs(0.25) == wanted.in_payoffs(0.25)
-    assert (found.actions, found.states) == (wanted.actions, wanted.states)
-
-
-def test_payoffs_of_an_array(tmp_path: Path) -> None:
-    np.save(tmp_path / "p.npy", np.array(EUROS))
-    assert payoffs_in(tmp_path / "p.npy").utility.tolist() == lr.DecisionProblem.from_payoffs(EUROS).utility.tolist()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "is empty"),
-        ("dry,wet\n", "names only"),
-        ("1,2\n3\n", "line 2 of .* has 1"),
-        ("1,2\n3,x\n", "line 2 of .* has 'x'"),
-        ("1,2\n3,\n", "line 2 of .* has ''"),
-        ("1,nan\n3,4\n", "payoffs must be"),
-        ("1,inf\n3,4\n", "payoffs must be"),
-        ("dry,wet,hot,cold\n1,2\n3,4\n", "states must name each of the 2 states"),
-    ],
-)
-def test_bad_payoffs_are_refused(text: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text(text)
-    with pytest.raises(ValueError, match=words):
-        payoffs_in(tmp_path / "p.csv")
 
 
 def test_divergences_are_from_algorithm_1() -> None:

@@ -1,4 +1,4 @@
-"""Training: one step by hand, the mask by hand, and runs that are killed, resumed and shared."""
+"""Training: one step by hand, and runs that are stopped, resumed and shared."""
 
 import contextlib
 import json
@@ -34,28 +34,12 @@ from lowregret.transformer import (
     train,
     training,
 )
-from lowregret.transformer.tasks import Batch, Responses, Task, after_alarm, loss_of, robust_probs
+from lowregret.transformer.tasks import Batch, Task
 from lowregret.transformer.training import Training, described
 
-from ..conftest import with_urn
+from .test_tasks import robust_with_urn, tasks
 
 SMALL = Size(32, 16, 2, 1, 32)
-FLOAT32 = (torch.float32, torch.float32)
-GAP = lr.RegretGap(32)
-
-
-def robust_with_urn(base: lr.Predictor, problem: lr.DecisionProblem, T: int, delta: float | None = None) -> Any:
-    return lr.robust.Robust(base, with_urn(problem, T, delta), problem)
-
-
-class Fixed:
-    """A decoder that says what it is told to."""
-
-    def __init__(self, probs: np.ndarray) -> None:
-        self.logits = torch.log(torch.tensor(probs, dtype=torch.float32))
-
-    def __call__(self, tokens: torch.Tensor, *types: torch.dtype) -> torch.Tensor:
-        return self.logits
 
 
 def adamw_by_hand(weights: dict, gradients: list[dict], rates: list[float], o) -> dict:
@@ -106,25 +90,6 @@ def test_a_golden_step(tmp_path: Path) -> None:
 
 
 def test_rates() -> None:
-    assert (
-        Optimiser(
-            peak=1.6e-3,
-            start=1.6e-4,
-            warmup=1000,
-            falls=False,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            weight_decay=0.1,
-            clip=None,
-        )
-        == NANODO
-    )
-    assert (
-        Optimiser(
-            peak=1e-3, start=2e-5, warmup=49, falls=True, betas=(0.9, 0.95), eps=1e-8, weight_decay=1e-4, clip=1.0
-        )
-        == DECAYING
-    )
     assert NANODO.rate(0, 500) == 1.6e-4
     assert NANODO.rate(500, 500) == pytest.approx(8.8e-4)
     assert NANODO.rate(1000, 500) == NANODO.rate(10**6, 500) == 1.6e-3
@@ -132,174 +97,6 @@ def test_rates() -> None:
     assert max(rates) == rates[DECAYING.warmup] == 1e-3
     assert all(a > b for a, b in pairwise(rates[49:]))
     assert rates[-1] < 1e-6
-
-
-def test_losses_by_hand() -> None:
-    probs = np.array([[[0.25, 0.75], [0.5, 0.5], [0.9, 0.1]]])
-    tokens = torch.tensor([[1, 0, 1]])
-    loss, count = loss_of(Fixed(probs), Batch(tokens), FLOAT32, None)
-    assert (float(loss), float(count)) == (pytest.approx(-math.log(0.75 * 0.5 * 0.1), rel=1e-6), 3)
-    weights = torch.tensor([[0.0, 1.0, 1.0]])
-    loss, count = loss_of(Fixed(probs), Batch(tokens, None, weights), FLOAT32, None)
-    assert (float(loss), float(count)) == (pytest.approx(-math.log(0.5 * 0.1), rel=1e-6), 2)
-    targets = np.array([[[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]]])
-    divergence = sum(p * math.log(p / q) for p, q in zip(targets.ravel(), probs.ravel(), strict=True) if p)
-    batch = Batch(tokens, torch.tensor(targets, dtype=torch.float32))
-    assert float(loss_of(Fixed(probs), batch, FLOAT32, None)[0]) == pytest.approx(divergence, rel=1e-5)
-    coin, warmth = lr.matching(), 0.25
-    responses = [coin.quantal_response(x.reshape(-1, 2), warmth) for x in (targets, probs)]
-    extra = float((responses[0] * np.log(responses[0] / responses[1])).sum())
-    wanted = Responses(torch.tensor(coin.utility.T / warmth, dtype=torch.float32), 0.5)
-    both = loss_of(Fixed(probs), batch, FLOAT32, wanted)[0]
-    assert float(both) == pytest.approx(divergence + 0.5 * extra, rel=1e-5)
-
-
-def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Base: always 1/3. After t ones the response has regret .72, which first exceeds 1.5/sqrt(t) at t = 5."""
-    T = 8
-    base = lr.predictors.Scheduled([[2 / 3, 1 / 3]])
-    robust = lr.robustify(base, lr.matching(), test=lr.RegretRate(T))
-    urn_half = torch.tensor([[1] * T, [0] * T, [0, 0, 0, 1, 1, 1, 1, 1]])
-    monkeypatch.setattr(data, "urns", lambda *_: urn_half)
-    batch = Masked(base, robust).batch(6, slice(None), T, data.generator("cpu", 0), None)
-    assert torch.equal(batch.tokens_BxT[3:], urn_half)
-    assert torch.equal(batch.tokens_BxT[:3], data.sequences(base, 3, T, data.generator("cpu", 0)))  # drawn first
-    expected = np.ones((6, T))
-    for i, tokens in enumerate(urn_half.numpy()):  # step by step, as the paper says it
-        policy = 1 / (1 + math.exp(-(1 / 3) / robust.temperature))  # chance of action 0
-        earned, alarm = 0.0, None
-        for t in range(1, T + 1):
-            earned += policy if tokens[t - 1] == 0 else 1 - policy
-            best = max((tokens[:t] == a).sum() for a in (0, 1))
-            if alarm is None and (best - earned) / t > 1.5 / math.sqrt(t):
-                alarm = t
-        expected[3 + i] = 0 if alarm is None else np.arange(T) >= alarm
-    np.testing.assert_array_equal(batch.weights_BxT.numpy(), expected)
-    assert expected[3].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
-    assert expected[4].sum() == 0  # discarded: the base does well on it
-    # Every third row of each part, as one of three processes would take them.
-    part = Masked(base, robust).batch(6, slice(0, None, 3), T, data.generator("cpu", 0), None)
-    np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
-
-
-@pytest.mark.parametrize(
-    ("test", "fallback"),
-    [
-        (lr.ExactTest(1 / 32, 32), lr.PolyaUrn(3)),
-        *((t, None) for t in (GAP, lr.RegretRate(32), lr.ExactTest(1 / 32, 32))),
-    ],
-)
-def test_distilled_targets_are_algorithm_1s(test: Any, fallback: Any) -> None:
-    base = Transformer(Decoder(3, SMALL, seed=0))
-    robust = lr.robustify(base, lr.matching(3), test=test, fallback=fallback)
-    tokens = torch.randint(3, (64, 32), generator=torch.Generator().manual_seed(0))
-    tokens[:32] = tokens[:32, :1]  # some with an alarm
-    targets = robust_probs(robust, base.probs_on_device(tokens), tokens)
-    torch.testing.assert_close(targets, robust.predict_sequence(tokens), atol=1e-5, rtol=0)
-    if test is not GAP:
-        assert not torch.allclose(targets, base.probs_on_device(tokens), atol=1e-2)
-
-
-@pytest.mark.parametrize("test", [lr.ExactTest(1 / 32, 32), GAP, lr.RegretGap(32, sharp=True), lr.RegretRate(32)])
-def test_no_device_waits_for_the_mask(test: Any) -> None:
-    """On tensors that have no numbers whatever asks for one fails, and so does a tensor from elsewhere."""
-    robust = lr.robustify(lr.PolyaUrn(3), lr.matching(3), test=test, fallback=lr.PolyaUrn(3))
-    tokens, probs = torch.zeros((4, 32), dtype=torch.int64, device="meta"), torch.ones((4, 32, 3), device="meta")
-    assert after_alarm(robust, probs, tokens).device == tokens.device
-
-
-def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows by part: half from the source, then other worlds, then the pool; the base is asked as training says."""
-    T = 32
-    source, base = lr.evaluate.sources.paper_sources(T)["b"], Transformer(Decoder(2, SMALL, seed=1))
-    monkeypatch.setattr(data, "other_worlds", lambda source, n, horizon, random: torch.zeros((n, horizon)).long())
-    task = Distil(source, robust_with_urn(base, lr.matching(), T))
-    plain = task.batch(7, slice(None), T, data.generator("cpu", 0), None)
-    assert plain.tokens_BxT.sum(-1).tolist()[4:] == [0, 0, 0]  # nothing was played yet
-    assert torch.equal(plain.tokens_BxT[:4], data.sequences(source, 4, T, data.generator("cpu", 0)))
-    task.played_NxT = torch.ones((5, T), dtype=torch.uint8)
-    for share, n, away, played in ((0.25, 8, 2, 2), (0.5, 8, 0, 4), (0.5, 7, 0, 3), (0.5, 1, 0, 0), (0.0, 4, 2, 0)):
-        task.play_share = share
-        tokens = task.batch(n, slice(None), T, data.generator("cpu", 0), None).tokens_BxT
-        assert len(tokens) == n
-        assert tokens.sum(-1).tolist()[n - away - played :] == [0] * away + [T] * played
-    other = Transformer(Decoder(2, SMALL, seed=2))
-    for laws, expected in ((None, base.probs_on_device), (other.probs_on_device, other.probs_on_device)):
-        batch = task.batch(4, slice(None), T, data.generator("cpu", 0), laws)
-        wanted = robust_probs(task.robust, expected(batch.tokens_BxT), batch.tokens_BxT)
-        torch.testing.assert_close(batch.targets_BxTxS, wanted)
-
-
-def returning(source: lr.Predictor, base: lr.Predictor, T: int = 32, **settings: object) -> Distil:
-    """Recovery to learn, with a test that often raises an alarm and a budget that is often spent."""
-    back = lr.Recovery(memories=(5, 20), share=0.02, budget=0.2)
-    robust = lr.robustify(base, lr.matching(), test=lr.ExactTest(0.3, T), fallback=back)
-    return Distil(source, robust, **{"play_every": 3, "play_count": 4, "pool": 6, **settings})
-
-
-@pytest.mark.parametrize("kind", ["distil", "returning"])
-def test_the_teacher_is_asked_for_many_steps_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every batch of a lesson is the one its step would have alone, with the forecasts of the algorithm itself."""
-    T, lessons, teach = 32, [], Distil._taught
-
-    def taught(self: Distil, drawn: list, base: object) -> list:
-        lessons.append(len(drawn))
-        return teach(self, drawn, base)
-
-    monkeypatch.setattr(Distil, "_taught", taught)
-    task, alone, decoder = tasks(kind), tasks(kind), Decoder(2, SMALL)
-    settings, seen = TrainingSettings(size=SMALL, steps=8, batch=16, seed=5), []
-    for step in (0, 1, 2, 3, 4, 7):  # the last as after a restart
-        task.before(step, decoder, settings)
-        if step == 7:
-            task._lesson = None
-        alone.played_NxT = task.played_NxT
-        batch = task.batch(16, slice(1, 7), T, data.generator("cpu", 99), None)
-        own = alone.batch(16, slice(1, 7), T, data.generator("cpu", 5, step, 0), None)
-        assert torch.equal(batch.tokens_BxT, own.tokens_BxT)
-        torch.testing.assert_close(batch.targets_BxTxS, own.targets_BxTxS, atol=1e-6, rtol=0)
-        expected = task.robust.predict_sequence(batch.tokens_BxT.numpy())
-        np.testing.assert_allclose(batch.targets_BxTxS, expected, atol=1e-6)
-        seen.append(batch.targets_BxTxS)
-    assert [n for n in lessons if n > 1] == [3, 3, 2]  # of eight steps
-    assert len({probs.numpy().tobytes() for probs in seen}) == 6  # no batch came twice
-
-
-def test_some_worlds_end_at_home() -> None:
-    """Half of them, from the later of two uniform steps on; each share within 5 standard errors."""
-    n, T = 4000, 16
-    tokens = data.back_home(torch.zeros((n, T)).long(), torch.ones((n, T)).long(), data.generator("cpu", 0))
-    assert bool((tokens.diff() >= 0).all())
-    for t in range(T):
-        expected = 0.5 * ((t + 1) / T) ** 2
-        assert float(tokens[:, t].double().mean()) == pytest.approx(expected, abs=5 * math.sqrt(0.25 / n))
-
-
-def test_worlds_end_at_home_for_what_can_return_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    T = 32
-    source = lr.evaluate.sources.paper_sources(T)["b"]
-    monkeypatch.setattr(data, "back_home", lambda away, home, random: torch.ones_like(away))
-    for task, ends in ((returning(source, source), True), (tasks("distil"), False)):
-        tokens = task.batch(8, slice(None), T, data.generator("cpu", 0), None).tokens_BxT
-        assert bool((tokens[4:] == 1).all()) == ends
-
-
-def test_the_pool_keeps_the_latest_and_is_played_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-
-    def play(decoder: Decoder, source: object, utility: object, temperature: float, n: int, random: object):
-        calls.append(n)
-        return torch.full((n, 32), len(calls) % 2)
-
-    monkeypatch.setattr(data, "greedy_play", play)
-    task, decoder = tasks("distil"), Decoder(2, SMALL)  # every 3 steps 4 sequences, of which 6 are kept
-    played = []
-    for step in range(8):
-        task.before(step, decoder, TrainingSettings(size=SMALL))
-        played.append(len(calls))
-    assert played == [1, 1, 1, 2, 2, 2, 3, 3]
-    assert calls == [4, 4, 4]
-    assert task.played_NxT[:, 0].tolist() == [0, 0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", ["imitate", "masked"])
@@ -327,37 +124,6 @@ def test_replayed_steps_are_the_steps(kind: str, tmp_path: Path, monkeypatch: py
         assert torch.equal(one, other)
 
 
-def test_which_steps_can_be_replayed() -> None:
-    source, base = lr.evaluate.sources.paper_sources(32)["b"], Transformer(Decoder(2, SMALL))
-    robust = robust_with_urn(base, lr.matching(), 32)
-    for task in (Imitate(source), Imitate(lr.PolyaUrn(3), soft=True), Masked(source, robust)):
-        assert task.replayable
-    for task in (
-        Imitate(lr.PolyaUrn(2, 0.5)),
-        Imitate(lr.Markov([[0.5, 0.5], [0.2, 0.8]], window=1)),
-        Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3),
-        Masked(source, robust_with_urn(source, lr.matching(), 32)),
-        Masked(source, lr.robustify(base, lr.matching(), test=lr.ExactTest(horizon=32), fallback=source)),
-        Distil(source, robust),
-    ):
-        assert not task.replayable
-
-
-def test_two_states_are_drawn_as_more_are() -> None:
-    laws = torch.rand((7, 50), generator=torch.Generator().manual_seed(0))
-    two = data.draw(torch.stack([laws, 1 - laws], -1), 7, data.generator("cpu", 1))
-    three = data.draw(torch.stack([laws, 1 - laws, 0 * laws], -1), 7, data.generator("cpu", 1))
-    assert torch.equal(two, three)
-    assert two.dtype == three.dtype
-
-
-def test_soft_targets_are_the_sources_laws() -> None:
-    source = lr.evaluate.sources.paper_sources(32)["sin5"]
-    assert Imitate(source).batch(3, slice(None), 32, data.generator("cpu", 0), None).targets_BxTxS is None
-    batch = Imitate(source, soft=True).batch(3, slice(None), 32, data.generator("cpu", 0), None)
-    np.testing.assert_allclose(batch.targets_BxTxS, source.predict_sequence(batch.tokens_BxT.numpy()), atol=1e-7)
-
-
 def test_the_teacher_is_the_base_in_the_types_of_the_run(tmp_path: Path) -> None:
     tokens = torch.randint(2, (4, 32), generator=torch.Generator().manual_seed(0))
     for stream in ("float32", "bfloat16"):
@@ -379,126 +145,6 @@ def test_a_batch_in_which_nothing_counts_changes_no_weight_to_nan(tmp_path: Path
     run = Training(Nothing(), tmp_path / "m.safetensors", TrainingSettings(size=SMALL, steps=3, batch=2))
     assert float(run.advance()) == 0
     assert all(bool(p.isfinite().all()) for p in run.decoder.parameters())
-
-
-def test_the_pool_holds_what_the_greedy_adversary_plays(monkeypatch: pytest.MonkeyPatch) -> None:
-    coin, source = lr.matching(), lr.evaluate.sources.paper_sources(32)["b"]
-    model = Transformer(Decoder(2, SMALL, seed=8))
-    real = torch.rand
-    # Uniforms of one: nobody follows the source, nothing is noise.
-    monkeypatch.setattr(torch, "rand", lambda *a, **k: torch.ones_like(real(*a, **k)))
-    played = data.greedy_play(model.decoder, source, coin.utility, 32**-0.5, 3, data.generator("cpu", 0))
-    worst = lr.evaluate.adversaries.greedy(model, coin, 32)
-    assert played.tolist() == [worst.tokens.tolist()] * 3
-
-
-def test_greedy_play_follows_the_source_first_and_makes_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Off the source's path a token is random with a chance of .75 x .15, and half of the random ones are another."""
-    n, T, coin = 600, 32, lr.matching()
-    model = Transformer(Decoder(2, SMALL, seed=8))
-    home = torch.randint(2, (n, T), generator=torch.Generator().manual_seed(3))
-    monkeypatch.setattr(data, "sequences", lambda *_: home)
-    played = data.greedy_play(model.decoder, lr.PolyaUrn(2), coin.utility, T**-0.5, n, data.generator("cpu", 0))
-    law = model.probs_on_device(played)[..., 1]
-    least = torch.where(law < 0.5, 1, 0)  # of two states the one that the response earns less on
-    random = data.generator("cpu", 0)  # how long each follows is drawn first, then whether it does
-    follow = torch.randint(T, (n,), generator=random)
-    follow = torch.where(torch.rand(n, generator=random) < 0.5, follow, 0)
-    follows = torch.arange(T) < follow[:, None]
-    assert bool((played == home)[follows].all())
-    alone = follow == 0
-    wrong = (played != least)[alone].double().mean(-1)
-    assert abs(float(wrong.mean()) - 0.75 * 0.15 / 2) <= 5 * float(wrong.std()) / math.sqrt(len(wrong))
-    spread = 5 * math.sqrt(0.25 / n)
-    assert 0.5 - spread <= float(alone.double().mean()) <= 0.5 + 1 / T + spread
-
-
-def test_every_world_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth each; half follow the source up to a uniform step. Each share within 5 standard errors."""
-    n, T = 4000, 16
-    worlds = ("urns", "drifts", "changes", "turned", "stuck")
-    for k, world in enumerate(worlds, start=1):
-        monkeypatch.setattr(data, world, lambda *_, k=k: torch.full((n, T), k))
-    monkeypatch.setattr(data, "sequences", lambda *_: torch.zeros((n, T)).long())
-    tokens = data.other_worlds(lr.PolyaUrn(6), n, T, data.generator("cpu", 0))
-    within = 5 * math.sqrt(0.25 / n)
-    for k in range(1, 6):
-        assert float((tokens[:, -1] == k).double().mean()) == pytest.approx(0.2, abs=within)
-    for t in range(T):
-        follows = 0.5 * (T - 1 - t) / T
-        assert float((tokens[:, t] == 0).double().mean()) == pytest.approx(follows, abs=within)
-    assert bool(((tokens == 0) | (tokens == tokens[:, -1:])).all())
-
-
-def test_worlds_are_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    n, T, random = 8000, 64, data.generator("cpu", 0)
-    within = 5 * math.sqrt(0.25 / n)
-    bits = torch.randint(2, (50, T), generator=random)
-    assert torch.equal(data.turned(bits, 2, random), 1 - bits)
-    three = torch.arange(3).repeat(200, 1)
-    renamed = data.turned(three, 3, random)
-    assert torch.equal(renamed.sort(-1).values, three)
-    assert len(renamed.unique(dim=0)) == 5  # every renaming but none at all
-    at = torch.tensor([0, 20, 63] * 100)
-    near = data.stuck(torch.arange(T).repeat(300, 1), at, random)
-    assert [set(near[at == k].flatten().tolist()) for k in (0, 20, 63)] == [
-        {0, 1, 2},
-        {18, 19, 20, 21, 22},
-        {61, 62, 63},
-    ]
-    # Law k gives state k: the tokens count the changes so far, each at a uniform step of 1.5 T.
-    monkeypatch.setattr(data, "dirichlet", lambda shape, random: torch.eye(6).expand(n, 6, 6))
-    parts = data.changes(n, T, 6, random).double()
-    assert bool((parts.diff() >= 0).all())
-    for t in range(T):
-        assert float(parts[:, t].mean()) == pytest.approx(5 * t / (1.5 * T), abs=5 * math.sqrt(1.25 / n))
-    # From state 0 to 1, half of them by a state of their own: |sin| of a uniform phase has mean 2/pi at every step.
-    monkeypatch.setattr(data, "dirichlet", lambda shape, random: torch.eye(2).expand(n, 2, 2))
-    ones = data.drifts(n, T, 2, random).double().mean(0)
-    np.testing.assert_allclose(ones, 0.5 * 2 / math.pi + 0.25, atol=within)
-
-
-@pytest.mark.parametrize("n_states", [2, 4])
-def test_worlds_are_sequences_of_states(n_states: int) -> None:
-    table = np.random.default_rng(0).dirichlet(np.ones(n_states), 64)
-    for source in (
-        lr.predictors.Scheduled(table),
-        lr.PolyaUrn(n_states),
-        lr.Markov(np.full((n_states,) * 2, 1 / n_states), 1),
-    ):
-        tokens = data.other_worlds(source, 50, 64, data.generator("cpu", 1))
-        assert tokens.shape == (50, 64)
-        assert set(tokens.unique().tolist()) == set(range(n_states))
-        assert torch.equal(tokens, data.other_worlds(source, 50, 64, data.generator("cpu", 1)))
-        assert not torch.equal(tokens, data.other_worlds(source, 50, 64, data.generator("cpu", 2)))
-
-
-def test_sources_are_drawn_from_their_laws() -> None:
-    """Chances within 5 standard errors (chance of failing below 1e-4 over all bits); the urn's sums are uniform."""
-    n, T = 20_000, 16
-    source = lr.evaluate.sources.paper_sources(T)["sin2"]
-    chance = np.asarray(source.probs_TxS if hasattr(source, "probs_TxS") else source.predict_sequence([0] * T))[:, 1]
-    mean = data.sequences(source, n, T, data.generator("cpu", 0)).double().mean(0).numpy()
-    assert (np.abs(mean - chance) <= 5 * np.sqrt(chance * (1 - chance) / n) + 1e-9).all()
-    sums = data.sequences(lr.PolyaUrn(2), n, T, data.generator("cpu", 0)).sum(-1)
-    counts = torch.bincount(sums, minlength=T + 1).double()
-    expected = n / (T + 1)
-    statistic = float(((counts - expected) ** 2 / expected).sum())
-    from scipy.stats import chi2
-
-    assert statistic < chi2.ppf(1 - 1e-6, T)
-
-
-def tasks(kind: str, T: int = 32):
-    source, coin = lr.evaluate.sources.paper_sources(T)["b"], lr.matching()
-    base = Transformer(Decoder(2, SMALL, seed=9))
-    if kind == "imitate":
-        return Imitate(source)
-    if kind == "masked":
-        return Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))
-    if kind == "returning":
-        return returning(source, base)
-    return Distil(source, robust_with_urn(base, coin, T), play_every=3, play_count=4, pool=6)
 
 
 class Stopped(Exception):
@@ -632,36 +278,6 @@ def same(one: Transformer, other: Transformer) -> None:
         assert torch.equal(a, b), name
 
 
-KILLER = """
-import json, os, random, signal, sys, time
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from lowregret.transformer import checkpoints
-from tests.transformer.test_training import *
-
-path = Path(sys.argv[1])
-state = path.with_suffix(".state.safetensors")
-chance, steps = random.Random(0), []
-Training(tasks("distil"), path.with_name("warm.safetensors"), LONG).advance()  # what is imported late is there
-while len(steps) < 10:
-    begun = state.stat().st_mtime_ns if state.exists() else 0
-    child = os.fork()
-    if not child:
-        train(tasks("distil"), path, LONG, save_every=1)
-        os._exit(0)
-    while not state.exists() or state.stat().st_mtime_ns == begun:
-        time.sleep(0.001)
-    time.sleep(chance.uniform(0, 0.05))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert not path.exists(), "the run was over before it could be killed ten times"
-    steps.append(checkpoints.read(state).about["step"])
-print(steps)
-"""
-LONG = TrainingSettings(size=SMALL, steps=2000, batch=2, optimiser=DECAYING)
-
-
 def script(tmp_path: Path, text: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
     """A Python program beside the tests, in one thread."""
     path = tmp_path / "program.py"
@@ -670,25 +286,6 @@ def script(tmp_path: Path, text: str, *arguments: object, **environment: str) ->
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, places)), **environment}
     command = [sys.executable, str(path), *map(str, arguments)]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.long
-def test_a_run_killed_ten_times_ends_the_same(tmp_path: Path) -> None:
-    process = script(tmp_path, KILLER, tmp_path / "killed.safetensors")
-    out, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    steps = json.loads(out)
-    assert steps[0] >= 1
-    assert all(a < b for a, b in pairwise(steps))
-    # From here to the end, beside a run that nobody disturbed.
-    ends = []
-    for name in ("killed", "whole"):
-        run = Training(tasks("distil"), tmp_path / f"{name}.safetensors", LONG)
-        assert run.step == (steps[-1] if name == "killed" else 0)
-        while run.step < steps[-1] + 5:
-            run.advance()
-        ends.append(Transformer(run.decoder))
-    same(*ends)
 
 
 TWO = """

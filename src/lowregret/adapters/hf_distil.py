@@ -28,7 +28,7 @@ from .state_logits import logits_of
 
 @dataclass(eq=False)
 class HFDistil:
-    """Fine-tune a language model to be its own robust version: at every step the law of Algorithm 1 is the target.
+    """Fine-tune a language model to be its own robust version: at every step the forecast of Algorithm 1 is the target.
 
     ``Trainer(model, args, train_dataset=recordings, data_collator=it.collate, compute_loss_func=it.loss,
     callbacks=[it.player()])``. Of each batch of recorded sequences half stay as they are; the others become other
@@ -42,7 +42,7 @@ class HFDistil:
         ``robustify(HFPredictor(base, ...), problem, horizon)``, with any test, over the model as it was: a copy that is
         not trained.
     response_weight
-        How much the responses count beside the laws: they are where a small error in a law is a large one in regret.
+        How much the responses count beside the forecasts: a small error in a forecast can be a large one in regret.
     play_share
         How much of a batch comes from the pool of played sequences.
     play_every, play_count, pool
@@ -73,7 +73,7 @@ class HFDistil:
         self._home_NxT: Tensor | None = None
 
     def collate(self, examples: Sequence[Any]) -> dict[str, Tensor]:
-        """``data_collator``: ids for the model to read, and as ``labels`` the law of every next state ``[B, T, S]``."""
+        """``data_collator``: ids for the model to read, and as ``labels`` the robust forecasts ``[B, T, S]``."""
         if torch.utils.data.get_worker_info() is not None:
             raise ValueError(
                 "dataloader_num_workers must be 0: in a process of its own collate would see nothing of what is "
@@ -98,25 +98,25 @@ class HFDistil:
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=where)
             parts.append(self.played_NxT[which])
         tokens_BxT = torch.cat(parts)
-        laws = torch.as_tensor(self.base.predict_sequence(tokens_BxT))
+        probs_BxTxS = torch.as_tensor(self.base.predict_sequence(tokens_BxT))
         ids_BxL = self.base.states.ids(tokens_BxT[:, :-1])
-        return {"input_ids": ids_BxL.cpu(), "labels": robust_probs(self.robust, laws, tokens_BxT).cpu()}
+        return {"input_ids": ids_BxL.cpu(), "labels": robust_probs(self.robust, probs_BxTxS, tokens_BxT).cpu()}
 
     def loss(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
-        """``compute_loss_func``: how far the model's laws, and the responses to them, are from the targets.
+        """``compute_loss_func``: how far the forecasts, and the responses to them, are from the targets.
 
-        Laws are compared over the whole vocabulary, so the model also learns to write nothing but states.
+        Forecasts are compared over the whole vocabulary, so the model also learns to write nothing but states.
         """
         states, (B, T, S) = self.base.states, labels.shape
         first, step = len(states.before) - 1, 1 + len(states.separator)
         logits_BxTxV = logits_of(outputs)[:, first::step].float()
         if logits_BxTxV.shape[1] != T:
             raise ValueError(
-                f"labels must be {logits_BxTxV.shape[1]} laws a sequence, got {T}: do they come from collate?"
+                f"labels must be {logits_BxTxV.shape[1]} forecasts per sequence, got {T}: do they come from collate?"
             )
         own_BxTxS = logits_BxTxV[..., states.token_ids.to(logits_BxTxV.device)]
-        log_law_BxTxS = own_BxTxS - torch.logsumexp(logits_BxTxV, dim=-1, keepdim=True)
-        loss_BxT = F.kl_div(log_law_BxTxS, labels, reduction="none").sum(-1)
+        log_probs_BxTxS = own_BxTxS - torch.logsumexp(logits_BxTxV, dim=-1, keepdim=True)
+        loss_BxT = F.kl_div(log_probs_BxTxS, labels, reduction="none").sum(-1)
         if self.response_weight:
             responses = Responses.of(self.robust, self.response_weight, labels.device)
             loss_BxT = loss_BxT + responses.divergence(torch.softmax(own_BxTxS, dim=-1), labels)
@@ -140,7 +140,7 @@ class HFDistil:
             choose = data.greedy_choice(home_NxT, self.robust.problem.utility, self.robust.temperature, random)
             memory, tokens = student.start((len(home_NxT),)), []
             for t in range(self.horizon):
-                tokens.append(choose(memory.law.float(), t))
+                tokens.append(choose(memory.probs.float(), t))
                 if t + 1 < self.horizon:
                     memory = student.update(memory, tokens[-1])
         fresh_NxT = torch.stack(tokens, dim=-1).to(states.device)

@@ -41,10 +41,10 @@ class KeyValues:
             past, length = self._fitting(ids_BxL) if made_by == self._made_by else (None, 0)
             self._rows_BxL = self._past = None  # an interrupt must leave nothing half done
             fresh = {"logits_to_keep": 1} if self.keeps else {}
-            said = self.model(ids_BxL[:, length:], past_key_values=past, use_cache=True, **fresh)
-            self._past = getattr(said, "past_key_values", None)
+            output = self.model(ids_BxL[:, length:], past_key_values=past, use_cache=True, **fresh)
+            self._past = getattr(output, "past_key_values", None)
             self._rows_BxL, self._made_by = None if self._past is None else ids_BxL.clone(), made_by
-            return logits_of(said)[:, -1]
+            return logits_of(output)[:, -1]
 
     def _fitting(self, ids_BxL: Tensor) -> tuple[Any, int]:
         """The cache for the beginnings of these rows, and how long they are."""
@@ -90,7 +90,7 @@ class HFPredictor(TokenPredictor):
     Parameters
     ----------
     model
-        In eval mode, of any precision (laws are float32 or better).
+        In eval mode, of any precision (forecasts are float32 or better).
     state_tokens
         One for each state, in order: words that are single tokens (often with their space, as in ``" rock"``), or ids.
     tokenizer

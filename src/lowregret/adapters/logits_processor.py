@@ -10,10 +10,10 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..engine import Engine, Inputs
-from ..guard.events import Alarm, tell
+from ..guard.events import Alarm, announce
 from ..robust import Robust
 from .hugging_face import HFPredictor
-from .state_logits import laws_of, not_training
+from .state_logits import forecasts_of, not_training
 
 try:
     import torch
@@ -40,14 +40,14 @@ class RobustLogitsProcessor(LogitsProcessor):
     """Hand it to ``generate(..., logits_processor=LogitsProcessorList([it]))``: the model then writes robust states.
 
     What it returns is a function of ``input_ids`` and ``scores``: the history is read from the tokens at every call, so
-    rows may be reordered (beams), repeated, padded on the left, dropped or come back later. What the test remembers of
-    a history is kept, and looked up by the whole history, never by its row; a history whose beginning it has not seen
-    (writing continues recorded states) is read by the model once, in one pass of ``robust.base``. Between states it
-    forces the separator; only states and separators are ever written. It must come first among processors that change
-    scores: temperature and the like, which ``generate`` applies afterwards, then act on the robust law. Rows that end
-    early (a state for EOS, a stopping criterion) are padded, as ``generate`` does. With a separator, beams must not be
-    sampled: ``generate`` would then take tokens of probability 0, which is refused. It is made for the model as it is:
-    after further training, make a new one.
+    rows may be reordered (beams), repeated, padded on the left, dropped or come back later. What the test remembers is
+    looked up by the whole history, never by its row; a history whose beginning it has not seen (writing continues
+    recorded states) is read by the model once, in one pass of ``robust.base``. Between states it forces the separator;
+    only states and separators are ever written. Rows that end early (a state for EOS, a stopping criterion) are padded.
+
+    It must come first among processors that change scores: temperature and the like, which ``generate`` applies
+    afterwards, then act on the robust forecast. With a separator, beams must not be sampled: ``generate`` would then
+    take tokens of probability 0, which is refused. After further training of the model, make a new one.
 
     Parameters
     ----------
@@ -88,7 +88,6 @@ class RobustLogitsProcessor(LogitsProcessor):
         self._ids_S, self._before, self._separator = (
             to_numpy(part.cpu()) for part in (states.token_ids, states.before, states.separator)
         )
-        self._sorted_S, self._state_at = np.sort(self._ids_S), np.argsort(self._ids_S)
         self.pad_token_id = self._pad(pad_token_id)
         self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an Alarm")
         self._histories = Histories(robust, inputs.whole(keep, "keep"))
@@ -99,7 +98,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         return self._histories.rebuilt
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Scores whose softmax is the robust law over the states, or the separator where that is due."""
+        """Scores whose softmax is the robust forecast over the states, or the separator where that is due."""
         rows = to_numpy(input_ids.cpu())
         if scores.ndim != 2 or len(scores) != len(rows):
             raise ValueError(f"scores must be one row for each of {len(rows)} sequences, got {tuple(scores.shape)}")
@@ -109,8 +108,8 @@ class RobustLogitsProcessor(LogitsProcessor):
         out = torch.full_like(scores, -math.inf)
         if due:
             ids_S = self._states.token_ids.to(scores.device)
-            own_MxS = laws_of(scores.index_select(1, ids_S)[due].double(), "the model")  # never all columns
-            logs_MxS = torch.as_tensor(self._laws([read[i][0] for i in due], to_numpy(own_MxS.cpu()), due)).log()
+            own_MxS = forecasts_of(scores.index_select(1, ids_S)[due].double(), "the model")  # never all columns
+            logs_MxS = torch.as_tensor(self._robust([read[i][0] for i in due], to_numpy(own_MxS.cpu()), due)).log()
             due_M = torch.tensor(due, device=scores.device)
             out[due_M[:, None], ids_S] = logs_MxS.to(out)
         for i, (_, within) in enumerate(read):
@@ -171,33 +170,25 @@ class RobustLogitsProcessor(LogitsProcessor):
                 + ": the history was cut, or it is another prompt. A test that has not seen the beginning cannot go on"
             )
         rest, step = row[place + P :], 1 + len(self._separator)
-        whole, within = divmod(len(rest), step)
-        written = rest[: whole * step].reshape(whole, step)
-        tokens = rest[::step]
-        states = np.minimum(np.searchsorted(self._sorted_S, tokens), len(self._sorted_S) - 1)
-        strange = np.flatnonzero(self._sorted_S[states] != tokens)
+        is_state_TxS = rest[::step, None] == self._ids_S
+        strange = np.flatnonzero(~is_state_TxS.any(axis=1))
         if len(strange):
-            where, token = place + P + int(strange[0]) * step, int(tokens[strange[0]])
-            raise ValueError(f"input_ids of row {i} have token {token} at {where}, where one of the states belongs")
-        if step > 1:
-            begun = rest[whole * step + 1 :]
-            apart = (written[:, 1:] == self._separator).all() and np.array_equal(begun, self._separator[: len(begun)])
-            if not apart:
-                raise ValueError(
-                    f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states"
-                )
-        return self._state_at[states], within
+            where = place + P + int(strange[0]) * step
+            raise ValueError(f"input_ids of row {i} have token {row[where]} at {where}, where a state belongs")
+        if not all((rest[k::step] == token).all() for k, token in enumerate(self._separator, start=1)):
+            raise ValueError(f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states")
+        return is_state_TxS.argmax(axis=1), len(rest) % step
 
     # What is robust
 
-    def _laws(self, states: list[np.ndarray], law_NxS: np.ndarray, rows: list[int]) -> np.ndarray:
-        """The robust laws after these states, where the model itself says ``law_NxS``."""
-        robust_NxS = np.empty_like(law_NxS)
+    def _robust(self, states: list[np.ndarray], probs_NxS: np.ndarray, rows: list[int]) -> np.ndarray:
+        """The robust forecasts after these states, where those of the model itself are ``probs_NxS``."""
+        robust_NxS = np.empty_like(probs_NxS)
         self.robust.within_horizon(1 + max(map(len, states)))  # before anything is remembered
         for which, states_MxT in _by_length(states):
             after = self._histories.after(states_MxT)
-            robust_NxS[which] = self._histories.law(after, law_NxS[which])
-            news = self._histories.remember(states_MxT, after, law_NxS[which])
+            robust_NxS[which] = self._histories.in_force(after, probs_NxS[which])
+            news = self._histories.remember(states_MxT, after, probs_NxS[which])
             self._tell(after, news, [rows[i] for i in which])
         return robust_NxS
 
@@ -206,7 +197,7 @@ class RobustLogitsProcessor(LogitsProcessor):
             return
         engine, steps = self._histories.engine, self._histories.alarms(found)
         evidence = engine.evidence(rows_of(found)).tolist()
-        tell(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
+        announce(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base
@@ -215,7 +206,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         for owner in (base.tokenizer, base.model.generation_config, base.model.config):
             pad = getattr(owner, "pad_token_id", None) if pad is None else pad
         if pad in self._ids_S.tolist():
-            raise ValueError(f"pad_token_id {pad} is one of the states: padding could not be told from them")
+            raise ValueError(f"pad_token_id {pad} is one of the states: it cannot pad rows, too")
         return pad
 
 
@@ -235,7 +226,7 @@ class History(NamedTuple):
 
     row_W: np.ndarray  # what the engine remembers of it
     decided: float  # of its states so far, how many the model itself decided
-    law_S: np.ndarray | None = None  # what the model said next; None where it was not asked
+    probs_S: np.ndarray | None = None  # the model's forecast of the next; None where it was not asked
 
 
 class Histories:
@@ -255,8 +246,8 @@ class Histories:
         self.rebuilt = 0
 
     def after(self, states_NxT: np.ndarray) -> list[History]:
-        """What is remembered after the states: from what was said before the last one, else from the model."""
-        # From what came before even where a history is known itself: the model may have been asked again since.
+        """What is remembered after the states: from the forecast of the last one, else from the model."""
+        # From its beginning even where a history is known itself: the model may have been asked again since.
         parents = [self._asked_after(row[:-1]) if len(row) else None for row in states_NxT]
         begun = [i for i, parent in enumerate(parents) if parent is not None]
         found = dict(zip(begun, self._advanced([parents[i] for i in begun], states_NxT[begun, -1:]), strict=True))
@@ -267,50 +258,50 @@ class Histories:
                 found[i] = read[key] = self.held.get(key) or read.get(key) or self._read(row)
         return [found[i] for i in range(len(parents))]
 
-    def law(self, found: list[History], law_NxS: np.ndarray) -> np.ndarray:
-        """The law in force ``[N, S]``, where the model says ``law_NxS``."""
+    def in_force(self, found: list[History], probs_NxS: np.ndarray) -> np.ndarray:
+        """The forecast in force ``[N, S]``, where that of the model is ``probs_NxS``."""
         if not any(self.alarms(found)):
-            return law_NxS
-        step = self.engine.advise(rows_of(found), 1, Inputs(law_NxS))
-        return np.where(step.in_force_N[:, None], step.mixture_NxS, law_NxS)
+            return probs_NxS
+        step = self.engine.advise(rows_of(found), 1, Inputs(probs_NxS))
+        return np.where(step.in_force_N[:, None], step.mixture_NxS, probs_NxS)
 
     def alarms(self, found: list[History]) -> list[int]:
         """How many states each had when its alarm was raised; 0 for never."""
         return [int(at) for at in self.engine.head.open(rows_of(found)).alarm]
 
-    def remember(self, states_NxT: np.ndarray, found: list[History], law_NxS: np.ndarray | None = None) -> list[int]:
-        """Keep them, with what the model says next; returns the rows whose alarm is new."""
+    def remember(self, states_NxT: np.ndarray, found: list[History], probs_NxS: np.ndarray | None = None) -> list[int]:
+        """Keep them, with the forecasts of what follows; returns the rows whose alarm is new."""
         news = []
         for i, (row, at) in enumerate(zip(states_NxT, self.alarms(found), strict=True)):
             key = row.tobytes()
             fresh = key not in self.held
             if fresh and at and (at == len(row) or row[:-1].tobytes() not in self.held):
                 news.append(i)
-            if fresh or law_NxS is not None:
-                self.held[key] = found[i]._replace(law_S=None if law_NxS is None else law_NxS[i])
+            if fresh or probs_NxS is not None:
+                self.held[key] = found[i]._replace(probs_S=None if probs_NxS is None else probs_NxS[i])
             self.held.move_to_end(key)
         while len(self.held) > self.keep:
             self.held.popitem(last=False)
         return news
 
     def wrote(self, states_T: np.ndarray) -> bool:
-        """Whether the last of these states was asked for here; if so, what was said of it is kept a while longer."""
+        """Whether the last of these states was asked for here; if so, its forecast is kept a while longer."""
         if len(states_T) == 0 or self._asked_after(states_T[:-1]) is None:
             return False
         self.held.move_to_end(states_T[:-1].tobytes())
         return True
 
     def _asked_after(self, states_T: np.ndarray) -> History | None:
-        """A history that is held together with what the model said next."""
+        """A history that is held together with the forecast of what follows."""
         found = self.held.get(states_T.tobytes())
-        return None if found is None or found.law_S is None else found
+        return None if found is None or found.probs_S is None else found
 
     def _advanced(self, before: list[Any], state_Nx1: np.ndarray) -> list[History]:
         """One more state each."""
         if not before:
             return []
         rows_NxW = rows_of(before)
-        step = self.engine.advise(rows_NxW, 1, Inputs(np.stack([one.law_S for one in before])))
+        step = self.engine.advise(rows_NxW, 1, Inputs(np.stack([one.probs_S for one in before])))
         after_NxW, _ = self.engine.observe(rows_NxW, 1, step, state_Nx1[:, 0])
         own_N = [one.decided for one in before] + self.engine.share(rows_NxW)
         return [History(row_W, own) for row_W, own in zip(after_NxW, own_N.tolist(), strict=True)]

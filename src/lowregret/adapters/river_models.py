@@ -20,13 +20,13 @@ except ModuleNotFoundError as error:
 
 
 def _forecast(labels: Labels, proba: Any, is_floored: bool = True) -> np.ndarray:
-    """What a model says, a dict from labels to probabilities, as a forecast ``[S]``; uniform if it says nothing yet."""
+    """A dict from labels to probabilities as a forecast ``[S]``; uniform where all are 0, before anything is learnt."""
     if not isinstance(proba, dict):
         raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
-    said_K = inputs.numbers_of(list(proba.values()), "probabilities", "numbers, one for each label")
-    if not said_K.any():
+    probs_K = inputs.numbers_of(list(proba.values()), "probabilities", "numbers, one for each label")
+    if not probs_K.any():
         return np.full(len(labels.labels), 1 / len(labels.labels))
-    [probs_S] = labels.forecasts(said_K[None], list(proba), "probabilities")
+    [probs_S] = labels.forecasts(probs_K[None], list(proba), "probabilities")
     return labels.floored(probs_S) if is_floored else probs_S
 
 
@@ -34,11 +34,12 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     """A River classifier that answers as its model does until the labels speak against it, then as the fallback does.
 
     ``predict_one``, ``predict_proba_one`` and ``policy_one`` answer for a step of the guard. ``learn_one`` gives the
-    guard the label that came and trains the model, which goes on learning after an alarm. Where no row waits for its
+    guard the label and trains the model, which goes on learning after an alarm. Where no row waits for its
     label it trains the model alone, and ``model.learn_one`` always does.
 
     Steps, ids, labels that come late, saving and threads are those of ``GuardedClassifier``: with ``id=`` a row keeps
-    its answer until ``learn_one(x, y, id=...)``, in any order; without, labels come in the order of the rows.
+    its answer until ``learn_one(x, y, id=...)``, in any order; without, labels come in the order of the rows. What asks
+    again as the label comes (``DriftRetrainingClassifier``) goes inside, as the model; around it, only without a lag.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """The guard's action, where its actions are the labels; else the likeliest label.
 
         ``kwargs``: what else ``Guard.advise`` takes, ``context``, ``scale``, ``payoffs``, and ``references`` as a dict
-        of what ``predict_proba_one`` of each says; others are for the model.
+        of probabilities such as ``predict_proba_one`` returns; others are for the model.
         """
         found, played = self._ask(x, id, kwargs), self._labels.played(self.guard.problem)
         if played is None:
@@ -113,13 +114,13 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.guard.skip(*steps.waiting(self.guard, id))
 
     def _ask(self, x: dict[Any, Any], id: Any, kwargs: dict[str, Any]) -> steps.Answers:
-        said: dict[str, Any] = {name: [kwargs.pop(name)] for name in steps.SIDE if name in kwargs}
-        if "references" in said:
-            [each] = said["references"]
-            said["references"] = {name: [_forecast(self._labels, probs, False)] for name, probs in each.items()}
+        inputs_N: dict[str, Any] = {name: [kwargs.pop(name)] for name in steps.SIDE if name in kwargs}
+        if "references" in inputs_N:
+            [each] = inputs_N["references"]
+            inputs_N["references"] = {name: [_forecast(self._labels, probs, False)] for name, probs in each.items()}
         with self.guard.lock:  # the model does not learn while it is asked
-            said["forecast"] = _forecast(self._labels, self.model.predict_proba_one(x, **kwargs))[None]
-            return steps.ask(self.guard, said, id)
+            inputs_N["forecast"] = _forecast(self._labels, self.model.predict_proba_one(x, **kwargs))[None]
+            return steps.ask(self.guard, inputs_N, id)
 
     # What River asks
 
@@ -143,7 +144,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     """A drift detector that knows what is at stake, and how often it may be wrong.
 
     ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
-    returns, and the label that came. A drift is an alarm of the guard (``guard.events``): acting on the probabilities
+    returns, and the label. A drift is an alarm of the guard (``guard.events``): acting on the probabilities
     has earned less than something else by more than chance explains. For a model whose probabilities are right, the
     chance of a false alarm after each start is at most the delta of the guard's test. The detector starts over with the
     update after a drift, as River's others do. ``warning_detected``: the logarithm of the evidence is halfway to an
@@ -184,7 +185,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
 
         The guard chooses between trusting the model and not: an error costs 1, and not trusting a little more than
         errors at this rate do. A bet on that pays for an error and loses otherwise: if the chance of an error is at
-        most the rate at each step, whatever came before, that of a false alarm is at most the test's delta.
+        most the rate at each step, whatever happened before, that of a false alarm is at most the test's delta.
 
         >>> detector = GuardDriftDetector.of_errors(0.2)
         >>> for day in range(200):
@@ -201,7 +202,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
         return cls(Guard(problem, test=test or ExactTest(), response=trusting), forecast=(1 - rate, rate), floor=0.0)
 
     def update(self, x: Any) -> None:
-        """Take in what the model said and the label that came, ``x = (probabilities, label)``, or the label alone."""
+        """Take in a forecast and its label, ``x = (probabilities, label)``, or the label alone."""
         probs_S, label = self._probs_S, x
         if probs_S is None:
             if not isinstance(x, (tuple, list)) or len(x) != 2:

@@ -29,13 +29,13 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that answers as its model does until the labels speak against it, then as the guard's fallback does.
 
     ``fit`` trains the model and opens a guard. ``predict``, ``predict_proba`` and ``policy`` answer for a step of the
-    guard, and ``observe`` gives the label that came. Rows must come in the order of time.
+    guard, and ``observe`` gives the label. Rows must come in the order of time.
 
     A single row is a step: asked again it is advised anew, unless the guard has a lag; then every question is the next
     step, and labels come in the same order. With an ``id`` (a text or a whole number, or a list of one for each row)
     every row is a step of its own: it keeps its answer until its label comes, by ``observe(y, id=...)``, in any order.
-    Several rows without ids, or one row while others wait by id, take no step: each is answered as if it came next. A
-    label that comes too late is ignored, with an event of the guard.
+    Several rows without ids, or one row while others wait by id, take no step: each is answered as if it were the next.
+    A label that comes too late is ignored, with an event of the guard.
 
     ``guard_.dumps()``, ``guard_.save(path)`` and a pickle of the classifier include the steps that wait and their ids.
     Threads may share a classifier.
@@ -60,10 +60,10 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> model = GuardedClassifier(LogisticRegression()).fit(X, y)
     >>> model.predict([[0.9]]).tolist(), model.guard_.switched
     (['up'], False)
-    >>> turned = np.where(y == "up", "down", "up")  # the world turns round
+    >>> reversed_y = np.where(y == "up", "down", "up")  # the world changes
     >>> for t in range(10):
     ...     guess = model.predict(X[t : t + 1])  # act on this
-    ...     model = model.observe(turned[t])
+    ...     model = model.observe(reversed_y[t])
     >>> model.guard_.events[0].step, model.predict(X[:1]).tolist()
     (4, ['up'])
     """
@@ -124,23 +124,24 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _ask(self, X: Any, id: Any, side: dict[str, Any]) -> steps.Answers:
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
-        labels, said_by = self._labels, self.model_.classes_.tolist()
-        probs_NxS = labels.floored(labels.forecasts(self.model_.predict_proba(X), said_by, "predict_proba(X)"))
-        said: dict[str, Any] = {"forecast": probs_NxS}
+        labels, names = self._labels, self.model_.classes_.tolist()
+        probs_NxS = labels.floored(labels.forecasts(self.model_.predict_proba(X), names, "predict_proba(X)"))
+        inputs_N: dict[str, Any] = {"forecast": probs_NxS}
         for name, given in side.items():
             if name not in steps.SIDE:
                 raise TypeError(f"{name} is none of what may be given beside the rows: {', '.join(steps.SIDE)}")
             if name == "references":
+                order = self.classes_.tolist()
                 each = {who: inputs.numbers_of(probs, name, "probabilities [N, K]") for who, probs in given.items()}
-                said[name] = {who: labels.forecasts(probs, self.classes_.tolist(), name) for who, probs in each.items()}
+                inputs_N[name] = {who: labels.forecasts(probs_NxK, order, name) for who, probs_NxK in each.items()}
             else:
-                said[name] = steps.one_each(given, len(probs_NxS), name)
-        return steps.ask(self.guard_, said, id)
+                inputs_N[name] = steps.one_each(given, len(probs_NxS), name)
+        return steps.ask(self.guard_, inputs_N, id)
 
     def observe(self, y: Any, *, id: Any = None, action: Any = None) -> "GuardedClassifier":
-        """The labels that came: of the rows with these ids, or of those that have waited longest. No model is trained.
+        """Labels: of the rows with these ids, or of those that have waited longest. No model is trained.
 
-        ``action`` optionally says what was done on each row, by its position or name in ``guard_.problem.actions``:
+        ``action`` is what was done on each row, by its position or name in ``guard_.problem.actions``:
         ``guard_.realised_regret`` needs it. All labels count, or none where something is refused.
         """
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
@@ -163,10 +164,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     # What scikit-learn asks
-
-    def __sklearn_clone__(self) -> "GuardedClassifier":
-        """The guard is a pattern: a clone has the same one, with its listener."""
-        return type(self)(clone(self.model, safe=False), self.guard, self.floor)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

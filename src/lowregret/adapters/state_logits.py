@@ -84,13 +84,13 @@ class StateLogits(nn.Module):
         return max(1, _LOGITS_AT_ONCE // (positions * self.vocabulary))
 
 
-def logits_of(said: Any) -> Tensor:
+def logits_of(output: Any) -> Tensor:
     """The logits in whatever a module returns."""
-    said = getattr(said, "logits", said)
-    said = said[0] if isinstance(said, (tuple, list)) and said else said
-    if not isinstance(said, Tensor):
-        raise ValueError(f"the module must return logits as a tensor, a tuple or .logits, got {type(said).__name__}")
-    return said
+    output = getattr(output, "logits", output)
+    output = output[0] if isinstance(output, (tuple, list)) and output else output
+    if not isinstance(output, Tensor):
+        raise ValueError(f"the module must return logits as a tensor, a tuple or .logits, got {type(output).__name__}")
+    return output
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -108,9 +108,7 @@ def a_module(module: Any, name: str) -> nn.Module:
 
 def not_training(module: nn.Module, name: str) -> None:
     if module.training:
-        raise ValueError(
-            f"{name} is in training mode, where dropout makes what it says random: call {name}.eval() first"
-        )
+        raise ValueError(f"{name} is in training mode, where dropout makes its logits random: call {name}.eval() first")
 
 
 def ids_of(values: Any, name: str, least: int) -> tuple[int, ...]:
@@ -130,19 +128,19 @@ def different(ids: tuple[int, ...], name: str, shown: Sequence[Any]) -> None:
             raise ValueError(f"{name} must differ: {other!r} and {shown[i]!r} are both token {one}")
 
 
-def laws_of(logits: Tensor, name: str) -> Tensor:
-    """Laws from logits over the states, in their precision (float32 at least); NaN is refused."""
+def forecasts_of(logits: Tensor, name: str) -> Tensor:
+    """Probabilities from logits over the states, in their precision (float32 at least); NaN is refused."""
     wide = logits.double()
     top = wide.amax(dim=-1)
     if not bool((torch.isfinite(top) & ~wide.isnan().any(dim=-1)).all()):
         bad = {"NaN": wide.isnan(), "+inf": top == torch.inf, "-inf for every state": top == -torch.inf}
         what = next(name for name, found in bad.items() if bool(found.any()))
-        raise ValueError(f"{name} gave logits that make no law: {what}")
+        raise ValueError(f"{name} gave logits that make no forecast: {what}")
     return torch.softmax(wide, dim=-1).to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def log_mass_of(logits_V: Tensor, token_ids: Tensor) -> Tensor:
-    """The logarithm of the probability that a law over the whole vocabulary gives to the states."""
+    """The logarithm of the probability that logits over the whole vocabulary give to the states."""
     wide = logits_V.float()
     return torch.logsumexp(wide[..., token_ids], dim=-1) - torch.logsumexp(wide, dim=-1)
 
@@ -171,6 +169,6 @@ def try_out(states: StateLogits, name: str, steps: int) -> None:
     tolerance = torch.finfo(logits.dtype).eps ** 0.5
     if not torch.allclose(one, other, rtol=tolerance, atol=tolerance):
         raise ValueError(
-            f"{name} looks ahead: what it says at a position changes with the tokens after it, so it predicts nothing. "
+            f"{name} looks ahead: its logits at a position change with the tokens after it, so it predicts nothing. "
             "Entry i must be the logits of what follows the ids up to i"
         )

@@ -15,33 +15,33 @@ Id = str | int
 
 
 class Answers(NamedTuple):
-    """What the guard says of N rows."""
+    """What the guard advises for N rows."""
 
     policy_NxA: np.ndarray
     action_N: np.ndarray
     probs_NxS: np.ndarray  # the forecast that is acted on
 
 
-def ask(guard: Guard, said: dict[str, Any], ids: Any = None) -> Answers:
-    """The answers to N rows; ``said``: the arguments of ``advise``, each with a first axis of N.
+def ask(guard: Guard, inputs_N: dict[str, Any], ids: Any = None) -> Answers:
+    """The answers to N rows; ``inputs_N``: the arguments of ``advise``, each with a first axis of N.
 
     With ids each row is a step of its own, which keeps its answer until its label comes. Without, a single row is what
     ``advise`` takes it for: the step that waits, advised anew, or with a lag the next one. Several rows, or one row
-    while others wait by id, take no step: each is answered as if it came next.
+    while others wait by id, take no step: each is answered as if it were the next.
     """
-    n = len(said["forecast"])
+    n = len(inputs_N["forecast"])
     with guard.lock:
         if ids is not None:
-            found = _take(guard, said, ids_of(ids, n))
+            found = _take(guard, inputs_N, ids_of(ids, n))
         elif n == 1 and not set(guard.waiting) & set(_known(guard).values()):
-            found = [guard.advise(**_row(said, 0))]
+            found = [guard.advise(**_row(inputs_N, 0))]
         else:
-            advice = guard.fork(n).advise(**said)
+            advice = guard.fork(n).advise(**inputs_N)
             return Answers(advice.policy, advice.action, advice.forecast)
     return Answers(*(np.array([getattr(one, part) for one in found]) for part in ("policy", "action", "forecast")))
 
 
-def _take(guard: Guard, said: dict[str, Any], ids: list[Id]) -> list[Advice]:
+def _take(guard: Guard, inputs_N: dict[str, Any], ids: list[Id]) -> list[Advice]:
     """The advice of the steps with these ids, of which those that do not wait yet are taken now."""
     known = _known(guard)
     held = [step for step in guard.waiting if step in known.values()]
@@ -49,12 +49,12 @@ def _take(guard: Guard, said: dict[str, Any], ids: list[Id]) -> list[Advice]:
     if len(fresh) > guard.lag:
         raise ValueError(f"{len(fresh)} rows cannot wait for their labels at once where lag is {guard.lag}")
     if len(ids) > 1:
-        guard.fork(len(ids)).advise(**said)  # what is refused is refused before any step is taken
+        guard.fork(len(ids)).advise(**inputs_N)  # what is refused is refused before any step is taken
     for row, one in enumerate(ids):
         if one in fresh:
             anew = guard.lag > 1 or not held  # else it is another step, for which that is given up
             known.pop(one, None)
-            known[one] = guard.advise(**_row(said, row), step=None if anew else held[0] + 1).step
+            known[one] = guard.advise(**_row(inputs_N, row), step=None if anew else held[0] + 1).step
     kept = {"episode": guard.episodes, "ids": list(known.items())[-guard.lag - KEPT :]}
     guard.note = {**(guard.note or {}), "steps": kept}
     return [guard.advice(step=known[one]) for one in ids]
@@ -66,16 +66,16 @@ def waiting(guard: Guard, ids: Any = None, n: int = 1) -> list[int]:
     It is 0 for a step of an earlier episode, which this one does not judge.
     """
     if ids is None:
-        if n > len(guard.waiting):
-            raise ValueError(f"{n} labels came, and {len(guard.waiting)} rows wait for one: ask of each row before")
-        return guard.waiting[:n]
+        if n > len(waits := guard.waiting):
+            raise ValueError(f"{n} labels were given, and {len(waits)} rows wait for one: predict each row first")
+        return waits[:n]
     known = _known(guard)
     for one in (named := ids_of(ids, n)):
         if one not in known:
             wait = [name for name, step in known.items() if step in guard.waiting]
-            raise ValueError(f"id {one!r} was not asked, or long ago; those that wait: {inputs.shown(wait)}")
+            raise ValueError(f"id {one!r} is unknown, or too old; those that wait: {inputs.shown(wait)}")
         if known[one] == 0:
-            LOG.info("the label of id %r is ignored: it was asked in an episode before", one)
+            LOG.info("the label of id %r is ignored: its row belongs to an earlier episode", one)
     return [known[one] for one in named]
 
 
@@ -88,11 +88,11 @@ def _known(guard: Guard) -> dict[Id, int]:
     return {one: step if kept["episode"] == guard.episodes else 0 for one, step in kept["ids"]}
 
 
-def _row(said: dict[str, Any], row: int) -> dict[str, Any]:
+def _row(inputs_N: dict[str, Any], row: int) -> dict[str, Any]:
     """The arguments of ``advise`` for one of the rows."""
-    parts = {name: part[row] for name, part in said.items() if name != "references"}
-    if "references" in said:
-        parts["references"] = {name: probs_NxS[row] for name, probs_NxS in said["references"].items()}
+    parts = {name: part[row] for name, part in inputs_N.items() if name != "references"}
+    if "references" in inputs_N:
+        parts["references"] = {name: probs_NxS[row] for name, probs_NxS in inputs_N["references"].items()}
     return parts
 
 

@@ -21,12 +21,12 @@ except ModuleNotFoundError as error:
 from ..predictors import Predictor
 from ..predictors.function import no_history, with_token
 from ..transformer.backends import as_kind, as_tensor
-from .state_logits import StateLogits, a_module, different, ids_of, laws_of, log_mass_of, not_training, try_out
+from .state_logits import StateLogits, a_module, different, forecasts_of, ids_of, log_mass_of, not_training, try_out
 
 
 class TokenMemory(NamedTuple):
     history: Array  # [..., t]
-    law: Array  # [..., S], what the module says now
+    probs: Array  # [..., S], the forecast of the next state
     mass: Array  # [...], the probability that it gave to the states, before they were renormalised
     seen: Array  # [...], tokens so far
 
@@ -52,7 +52,7 @@ class TokenPredictor(Predictor):
         return TokenMemory(past.history, *self._now(past.history, kind), past.seen)
 
     def predict(self, memory: TokenMemory) -> Array:
-        return memory.law
+        return memory.probs
 
     def mass(self, memory: TokenMemory) -> Array:
         """The probability ``[...]`` that the module gives to the states now, among all its tokens."""
@@ -62,7 +62,7 @@ class TokenPredictor(Predictor):
         past = with_token(memory, token, self.n_states)
         if self.context is not None and memory.history.shape[-1] >= self.context:
             raise ValueError(f"the model's context is full: it has room for {self.context} states")
-        return TokenMemory(past.history, *self._now(past.history, memory.law), past.seen)
+        return TokenMemory(past.history, *self._now(past.history, memory.probs), past.seen)
 
     def predict_sequence(self, tokens: Array) -> Array:
         return self._recorded(tokens)[0]
@@ -73,15 +73,15 @@ class TokenPredictor(Predictor):
 
     @torch.no_grad()
     def _now(self, history: Array, like: Array) -> tuple[Array, Array]:
-        """The law after the history, and its mass; uniform and 0 where there is no room for a state, or no stream."""
+        """The forecast after the history, and its mass; uniform and 0 where no state fits, or there is no stream."""
         shape, t = tuple(history.shape[:-1]), history.shape[-1]
         if (self.context is not None and t >= self.context) or 0 in shape:
             xp, where = namespace(like), device(like)
             return xp.zeros((*shape, self.n_states), device=where) + 1 / self.n_states, xp.zeros(shape, device=where)
         not_training(self.states.module, "model")
         logits_NxV = self._next_logits(as_tensor(history, self.states.device).reshape(int(np.prod(shape)), t))
-        law, mass = self._read(logits_NxV)
-        return as_kind(law.reshape(*shape, self.n_states), like), as_kind(mass.reshape(shape), like)
+        probs, mass = self._read(logits_NxV)
+        return as_kind(probs.reshape(*shape, self.n_states), like), as_kind(mass.reshape(shape), like)
 
     @abstractmethod
     def _next_logits(self, tokens_NxT: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class TokenPredictor(Predictor):
 
     @torch.no_grad()
     def _recorded(self, tokens: Array) -> tuple[Array, Array]:
-        """Laws ``[..., T, S]`` and masses ``[..., T]`` of recorded sequences."""
+        """Forecasts ``[..., T, S]`` and masses ``[..., T]`` of recorded sequences."""
         tokens = inputs.sequences_of(tokens, self.n_states)
         shape, T, room = tuple(tokens.shape), tokens.shape[-1], self.context
         if room is not None and room < T:
@@ -98,12 +98,12 @@ class TokenPredictor(Predictor):
         flat_NxT = as_tensor(tokens, self.states.device).reshape(int(np.prod(shape[:-1])), T)
         rows = self.states.rows_at_once(T)
         parts = [self._read(self.states.over_all(flat_NxT[i : i + rows])) for i in range(0, len(flat_NxT), rows)]
-        laws, masses = map(torch.cat, zip(*parts, strict=True)) if parts else (torch.zeros(0), torch.zeros(0))
-        return as_kind(laws.reshape(*shape, self.n_states), tokens), as_kind(masses.reshape(shape), tokens)
+        probs, masses = map(torch.cat, zip(*parts, strict=True)) if parts else (torch.zeros(0), torch.zeros(0))
+        return as_kind(probs.reshape(*shape, self.n_states), tokens), as_kind(masses.reshape(shape), tokens)
 
     def _read(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         ids = self.states.token_ids
-        return laws_of(logits[..., ids], "the model"), torch.exp(log_mass_of(logits, ids))
+        return forecasts_of(logits[..., ids], "the model"), torch.exp(log_mass_of(logits, ids))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +120,7 @@ class FromModule(TokenPredictor):
     token_ids
         Which of the module's vocabulary are the states, in order; probabilities are renormalised over them.
     bos
-        The id, or ids, that come before the first state. Without any the module says nothing about the first state:
-        its law is uniform.
+        The id, or ids, that come before the first state. Without any the forecast of the first state is uniform.
     context
         The most ids that the module can take, ``bos`` among them; None for any number.
 

@@ -1,14 +1,14 @@
 """What a bet against a best response is charged at most: kappa where the temperature is 0, for every pair of actions.
 
-Let b be a best response to the law p and x(s) = U(c, s) - U(b, s) what action c gains over it, between -l and h. Then
-E_p x <= 0, and for a rate lam
+Let b be a best response to the forecast p and x(s) = U(c, s) - U(b, s) what action c gains over it, between -l and h.
+Then E_p x <= 0, and for a rate lam
 
-    ln E_p exp(lam x)  <=  ln LP,   LP = max{ sum_s p_s exp(lam x_s) : p a law, U(a, p) <= U(b, p) for all a }
+    ln E_p exp(lam x)  <=  ln LP,   LP = max_p { sum_s p_s exp(lam x_s) : U(a, p) <= U(b, p) for all a }
                        <=  ln[ (l exp(lam h) + h exp(-lam l)) / (l + h) ]     (0 unless l, h > 0)
                        <=  lam^2 R^2 / 8.
 
 The first is exact and takes a linear programme for each pair; the second drops all of b's rivals but c, and is attained
-by a law on two states where these are no rivals; the third is Hoeffding's, with R >= l + h the contrast, and needs
+by a forecast on two states where these are no rivals; the third is Hoeffding's, with R >= l + h the contrast, and needs
 nothing but E_p x <= 0. A charge is convex in what is bet on: a mixed action is charged no more than a pure one.
 
 Where outcomes are numbers and payoffs straight between knots, all mass between two knots may as well sit on them: means
@@ -53,7 +53,7 @@ def pair_kappa(problem: DecisionProblem | Payoff, rates_K: Any) -> np.ndarray:
 
 
 def exact_kappa(problem: DecisionProblem | Payoff, rate: Any) -> Any:
-    """By the linear programmes, rounded up: only pairs whose two-point form is above what was found are looked at."""
+    """By the linear programmes, rounded up: only for pairs whose two-point form is above what was found."""
     rates, (low_AxA, high_AxA) = np.asarray(rate, dtype=np.float64), _reaches(problem)
     found = np.zeros(rates.size)
     for k, lam in enumerate(rates.ravel().tolist()):
@@ -74,7 +74,7 @@ def main_rate(problem: DecisionProblem | Payoff, steps: int, log_cost: float) ->
     (0.0841, 0.0812)
     """
     if not len(_farthest(problem)[0]):
-        return np.inf  # whoever is best by the law that was stated is so whatever comes
+        return np.inf  # who is best by the stated forecast is so whatever the outcome
     from scipy.optimize import minimize_scalar
 
     near = float(np.log(8 * log_cost / steps) / 2 - np.log(problem.contrast))  # by Hoeffding's form
@@ -90,8 +90,8 @@ def main_rate(problem: DecisionProblem | Payoff, steps: int, log_cost: float) ->
 def two_point(rate: Any, low: Any, high: Any) -> np.ndarray:
     """ln[ (l e^(lam h) + h e^(-lam l)) / (l + h) ], rounded up; these arguments broadcast.
 
-    Of all laws on [-l, h] with mean at most 0 none has more. 0 where l or h is not positive: whoever never gains, or
-    never loses, gains nothing under a law to which the other is best.
+    Of all distributions on [-l, h] with mean at most 0 none has more. 0 where l or h is not positive: who never gains,
+    or never loses, gains nothing under a distribution to which the other is best.
     """
     rate, low, high = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (rate, low, high)))
     both = (low > 0) & (high > 0)

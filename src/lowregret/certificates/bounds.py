@@ -35,7 +35,7 @@ def quantal_loss(n_actions: int) -> float:
 
 
 def lemma_2_1(problem: DecisionProblem, horizon: int, temperature: float = 0.0) -> float:
-    """In distribution, the *expected* regret of responding to the true law: J sqrt(ln A / 2T) + eta W.
+    """In distribution, the *expected* regret of responding to the true distribution: J sqrt(ln A / 2T) + eta W.
 
     The printed lemma says 0, which holds for each fixed action but not for the best one in hindsight.
     """
@@ -103,9 +103,9 @@ def shrunk_urn(problem: DecisionProblem, steps: int, temperature: float, c: floa
 
 
 def clipping_loss(problem: DecisionProblem, temperature: float) -> float:
-    """What a step of Hedge loses at most when its belief is clipped to the laws.
+    """What a step of Hedge loses at most when its belief is clipped to a distribution.
 
-    Two actions: where the lead is cut to d, the largest a law can give, the better action keeps all but a share
+    Two actions: where the lead is cut to d, the largest it can be, the better action keeps all but a share
     1 / (1 + e^(d/eta)), which loses d at most; where the other action was right, clipping gains. Matching: the
     projection leaves k < S states above 0; Hedge's weights of the others are raised to e^0 each, against
     k e^(1/(k eta)) together, at least, of those k.
@@ -129,7 +129,7 @@ def ada_hedge(problem: DecisionProblem, steps: int) -> float:
     """AdaHedge at every t: J (1 + sqrt(1 + t ln A)) / t.
 
     The regret is at most twice the summed mixability gaps D. One gap is at most J, and at most J^2/8 times the rate
-    ln A / D, so D^2 grows by at most ln A J^2 / 4 plus the squared gap a step: D^2 <= t ln A J^2 / 4 + J D.
+    ln A / D, so D^2 grows by at most ln A J^2 / 4 plus the squared gap per step: D^2 <= t ln A J^2 / 4 + J D.
 
     >>> from lowregret import matching
     >>> round(ada_hedge(matching(), 1024), 4)

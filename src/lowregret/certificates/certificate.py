@@ -63,15 +63,15 @@ class Certificate:
     """A guarantee: what it bounds, by how much, under which assumptions, by which statement.
 
     ``regret_bound`` is in utility; no bound exceeds the span, since no regret does. ``terms`` says what it is made of.
-    ``against_model`` is the most that is earned less than by the model itself, a step, over the whole run (exactly 0 up
-    to the alarm); None: nothing is promised, or the number of steps is not known.
+    ``against_model`` is the most that is earned less than by the model itself, per step, over the whole run (exactly 0
+    up to the alarm); None: nothing is promised, or the number of steps is not known.
 
     >>> from lowregret import matching
     >>> print(Certificate(0.1, 0.05, "By simulation.", "a test of mine", matching(), horizon=1000))
     Certificate (a test of mine), 1000 steps
-      regret  <= 0.1000 a step, on every sequence of states
+      regret  <= 0.1000 per step, on every sequence of states
       TV      <= 0.05 from the base model's own distribution
-      token   <= 0.05 in TV of the next state's law, on average under it
+      token   <= 0.05 in TV of the next state's distribution, on average under it
       By simulation.
     """
 
@@ -97,12 +97,12 @@ class Certificate:
 
     @property
     def next_token_tv(self) -> float | None:
-        """How far the next-token laws are from the base's, on average over steps and the base's law; None: no promise.
+        """How far next-token distributions are from the base's, on average over steps and under it; None: no promise.
 
         Let tau be the number of tokens seen at the alarm, more than T for none, and TV_t the distance at step t between
-        the law in force and the base's, both after the same tokens, which are drawn from the base's own law. Up to step
-        tau the law in force is the base's, so TV_t = 0, and no distance is above 1. The alarm sounds with a chance of
-        at most delta (``tv_bound``), and not before the first token is seen, tau >= 1. So
+        the distribution in force and the base's, both after the same tokens, which the base draws. Up to step tau the
+        one in force is the base's, so TV_t = 0, and no distance is above 1. An alarm has a chance of at most delta
+        (``tv_bound``), and does not come before the first token is seen, tau >= 1. So
 
             E[(1/T) sum_t TV_t] <= E[(T - tau)^+ / T] = P(tau < T) E[(T - tau) / T | tau < T] <= delta (T - 1) / T.
 
@@ -131,7 +131,7 @@ class Certificate:
         return replace(self, fails=fails, statement=statement).at(self.horizon)
 
     def interval(self, start: int, end: int) -> float:
-        """The most *total* regret to any action over the steps ``start .. end`` (from 1), if no alarm sounded by then.
+        """The most *total* regret to any action over the steps ``start .. end`` (from 1), if no alarm came by then.
 
         No interval before an alarm is bad, wherever it begins.
         """
@@ -215,15 +215,17 @@ class Certificate:
         lines = [f"Certificate ({self.theorem}), {steps} steps{many}"]
         if self.horizon is None and self.promise is not None:
             held = ", ".join(f"{self.at(t).regret_bound:.4f} after {t}" for t in (1_000, 100_000))
-            lines.append(f"  regret  <= at(t).regret_bound a step after t, on every sequence: {held}")
+            lines.append(f"  regret  <= at(t).regret_bound per step after t, on every sequence: {held}")
         else:
-            lines.append(f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units())
+            lines.append(f"  regret  <= {self.regret_bound:.4f} per step, on every sequence of states" + self._units())
         if self.against_model is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
-            lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
+            lines.append(f"  model   <= {self.against_model:.4f} per step behind the model itself{until}")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
         if self.next_token_tv is not None:
-            lines.append(f"  token   <= {self.next_token_tv:.3g} in TV of the next state's law, on average under it")
+            lines.append(
+                f"  token   <= {self.next_token_tv:.3g} in TV of the next state's distribution, on average under it"
+            )
         if self.terms:
             made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)
             capped = sum(self.terms.values()) > self.regret_bound * (1 + 1e-12)
@@ -241,7 +243,7 @@ class Certificate:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AsStated(Promise):
-    """What a certificate made by hand says: at its own number of steps alone, or at any where it names none."""
+    """A certificate made by hand: at its own number of steps alone, or at any where it names none."""
 
     given: Certificate
 

@@ -2,7 +2,7 @@
 
 Bounds are on *total* regret (a sum over steps). J is the problem's span, R its contrast, A the number of actions, eta a
 temperature, lam a betting rate. A bet with weight m in a test at level delta has the log-cost ln(1 / (m delta)): what
-its wealth must reach for the alarm to sound on its own. A temperature of 0 is the best response (``best_response``).
+its wealth must reach to raise the alarm on its own. A temperature of 0 is the best response (``best_response``).
 """
 
 import math
@@ -122,7 +122,7 @@ class ScheduledCharges:
 def charges(
     problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None
 ) -> Charges | ScheduledCharges:
-    """What bets at these rates are charged in all over 0 .. ``steps`` steps: at one temperature, or (None) a schedule.
+    """What bets at these rates are charged in total over 0 .. ``steps`` steps; temperature None: along the schedule.
 
     >>> from lowregret import matching
     >>> charges(matching(), [0.1, 0.2], 1000, None)(np.array([0, 10, 1000])).round(3).tolist()

@@ -2,9 +2,9 @@
 
 The statements, to which the other files point by number:
 
-(i)   If the model is right, the alarm sounds with a chance of at most delta, however long one waits.
+(i)   If the model is right, an alarm has a chance of at most delta, however long one waits.
 (ii)  Before an alarm no comparator leads by more than B over any steps start .. end: no interval is bad.
-(iii) What a bet is charged a step is at most kappa, a number that is known beforehand (``coupled.kappa``).
+(iii) What a bet is charged per step is at most kappa, a number that is known beforehand (``coupled.kappa``).
 (iv)  With a fallback that loses at most F(n) in n steps: T Reg <= max{ B(T), max_n B(n) + J + F(T - n - 1) }.
 (v)   A fallback that has run since the first step, and is not begun afresh, has an F of its own.
 
@@ -32,9 +32,9 @@ class Prior:
     spread over all starts. With an unknown one rate k has 1/((k+1)(k+2)), and start j has 1/(j(j+1)) of what is not
     the first's own.
 
-    ``share`` is the part of all capital that these bets have. The rest is that of a second bettor, who bets on a law
-    and joins in the same way: half at the first step and half spread over all, or by 1/(j(j+1)). What either has
-    staked by a step is its part less what is unspent.
+    ``share`` is the part of all capital that these bets have. The rest is that of a second bettor, who bets on a
+    mixture and joins in the same way: half at the first step and half spread over all, or by 1/(j(j+1)). What either
+    has staked by a step is its part less what is unspent.
     """
 
     rates_K: np.ndarray  # the main rate first, where there is one
@@ -140,7 +140,7 @@ def before_alarm(
 ) -> np.ndarray:
     """Statements (ii) and (iv): B(t) = min_k [ charges + ln(1/(m delta)) ] / lam_k, ``[N]``.
 
-    What the regret to any comparator is below while no alarm has sounded; never more than t J, and it never falls.
+    What the regret to any comparator is below while there is no alarm; never more than t J, and it never falls.
 
     Parameters
     ----------

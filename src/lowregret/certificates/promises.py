@@ -72,38 +72,37 @@ class Switches(Promise):
     def words(self) -> Words:
         if self.lag == 1:
             late, assumptions = "", [_SEEN, _IN_DISTRIBUTION]
-            told = (
+            statement = (
                 f"No action leads by more before the alarm, and {self.fallback} loses no more after it, whenever it "
-                "sounds."
+                "is raised."
             )
             if self.prior.share < 1:
-                told += (
-                    f" Bets on actions alone sound it with a chance of at most {self.prior.share * self.tv_bound:.3g} "
-                    "while the action advised is a best response to the law of what comes, however wrong the stated "
+                statement += (
+                    f" Bets on actions alone raise it with a chance of at most {self.prior.share * self.tv_bound:.3g} "
+                    "while the action advised is a best response to the true distribution, however wrong the stated "
                     "probabilities are."
                 )
         else:
             late = f", outcomes {self.lag} steps late"
-            told = (
+            statement = (
                 f"Steps {self.lag} apart make a class with a test and a fallback ({self.fallback}) of its own; one "
                 f"alarm, at {late_factor(self.lag):.3g} times the evidence, switches all of them. Before it no action "
-                f"leads by more, at most {self.lag} steps wait for their outcomes when it sounds, and the fallbacks "
-                "lose no more after it."
+                f"leads by more, at most {self.lag} steps wait for their outcomes at it, and the fallbacks lose no "
+                "more after it."
             )
             assumptions = [
                 f"the outcome of step t is seen before the model speaks of step t + {self.lag}, whatever was done, and "
                 "does not depend on the action drawn",
-                f"{_IN_DISTRIBUTION}; a law is right if it is so given the outcomes that are {self.lag} or more steps "
-                "old",
+                f"{_IN_DISTRIBUTION}; a forecast is right if it is so given outcomes {self.lag} or more steps old",
                 "an outcome that never comes was given up before anyone could know it",
             ]
         if self.regret_after(self.problem, self.prior.horizon or 1, self.temperature) is None:
-            told += f" What {self.fallback} may lose after an alarm is not known: it enters as the span."
+            statement += f" What {self.fallback} may lose after an alarm is not known: it enters as the span."
         if self.against != "every action":
-            told = f"Regret is to {self.against}. {told}"
+            statement = f"Regret is to {self.against}. {statement}"
         unknown = ", unknown horizon" if self.prior.horizon is None else ""
         theorem = f"the exact test on {self.against}{late}{unknown}"
-        return Words(theorem, told, (acted(self.temperature, self.fallback), *assumptions))
+        return Words(theorem, statement, (acted(self.temperature, self.fallback), *assumptions))
 
     def after(self, rounds: int) -> Bound:
         """F, over all classes of up to ``rounds`` steps each."""
@@ -158,9 +157,9 @@ class FromTheStart(Promise):
 
     @property
     def words(self) -> Words:
-        told = f"{self.fallback} from the first step on loses no more. A model that is right is changed too."
+        statement = f"{self.fallback} from the first step on loses no more. A model that is right is changed too."
         assumptions = (f"every step is acted on as {self.fallback} says", _SEEN)
-        return Words(f"{self.fallback}, without a test", told, assumptions)
+        return Words(f"{self.fallback}, without a test", statement, assumptions)
 
     def lost(self, steps: int) -> float:
         """In total; where it is known, however the steps are spread over the classes: none has more than ``rounds``."""
@@ -213,11 +212,13 @@ class OverFallback(Promise):
     @property
     def words(self) -> Words:
         name = getattr(self.fallback, "name", type(self.fallback).__name__)
-        told = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
+        statement = f"At most the regret of {name} from the first step on, plus what passes before the alarm."
         if self.known(self.horizon or 1) is None:
-            told += f" The regret of {name} is not known: it enters as the span."
+            statement += f" The regret of {name} is not known: it enters as the span."
         acts = getattr(self.fallback, "acts", not hasattr(self.fallback, "predict"))
-        return Words(self.theorem, told, (acted(self.temperature, name if acts else None), _SEEN, _IN_DISTRIBUTION))
+        return Words(
+            self.theorem, statement, (acted(self.temperature, name if acts else None), _SEEN, _IN_DISTRIBUTION)
+        )
 
     def known(self, steps: int) -> float | None:
         """The fallback's own bound, if it has one."""
@@ -320,11 +321,11 @@ class AsItRan(Promise):
         if not self.beyond:
             return self.of.words
         alarms = "false alarms are not bounded beyond" if self.tv_bound == 1 else "false alarms stay bounded"
-        told = (
+        statement = (
             f"{self.of.words.statement} {self.beyond} steps are past the horizon: regret is promised for the first "
             f"{self.horizon}, and {alarms}. New breaks may be noticed late: restart()."
         )
-        return self.of.words._replace(statement=told)
+        return self.of.words._replace(statement=statement)
 
     @property
     def lost(self) -> float:

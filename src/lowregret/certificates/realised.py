@@ -1,14 +1,14 @@
 """Statement (ii) of ``every_start`` with the charges that were paid: what is guaranteed of a run, as far as it came.
 
 What a bet is charged for quantiles or samples depends on them, and can be more than kappa, which bounds it for a whole
-law. No number known in advance then bounds the regret; the charges themselves do, as they are paid. With chi_{c,k} the
-charges of the first t steps, for t < tau and every comparator c:
+distribution. No number known in advance then bounds the regret; the charges themselves do, as they are paid. With
+chi_{c,k} the charges of the first t steps, for t < tau and every comparator c:
 
     regret to c over t steps  <  min_k [ chi_{c,k} + ln(1/(m(c,k,1) delta)) ] / lam_k.
 
 With C contexts, to an action for each: for every k the sum over contexts of the largest charges in each, and C times
 the logarithm. With outcomes d steps late: charges summed over the d classes, and d times the logarithm, by the argument
-of ``late`` (ii), which never uses that classes are charged alike. An outcome that never came adds J.
+of ``switching`` (ii), which never uses that classes are charged alike. An outcome that never came adds J.
 """
 
 import json
@@ -22,11 +22,12 @@ from ..problems import Payoff
 from .bounds import Bound, worst_alarm
 from .coupled import Charges
 from .every_start import Prior, before_alarm
+from .switching import log_costs_K
 
 
 @dataclass(frozen=True)
 class RealisedCertificate:
-    """What is guaranteed of a run so far, and of the rest of it; in utility, a step.
+    """What is guaranteed of a run so far, and of the rest of it; in utility, per step.
 
     For several streams, each number is that of the stream of which least is guaranteed.
     """
@@ -52,13 +53,9 @@ class RealisedCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it says, as plain JSON values."""
-        left_out = {"problem", "assumptions"}
-        told = {name: value for name, value in vars(self).items() if name not in left_out}
-        return {
-            **told,
-            "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
-            "assumptions": list(self.assumptions),
-        }
+        numbers = {name: value for name, value in vars(self).items() if name != "problem"}
+        own = {"regret_bound_in_payoffs": self.regret_bound_in_payoffs, "assumptions": list(self.assumptions)}
+        return numbers | own
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
@@ -68,15 +65,17 @@ class RealisedCertificate:
         lines = [f"Certificate ({self.theorem}), {self.steps} of {known} steps"]
         units = self.problem.regret_in_payoffs
         when = "over the steps so far" if self.horizon is None else "in the end"
-        lines.append(f"  regret  <= {self.regret_bound:.4f} a step {when} ({units(self.regret_bound):.4g} in payoffs)")
+        lines.append(
+            f"  regret  <= {self.regret_bound:.4f} per step {when} ({units(self.regret_bound):.4g} in payoffs)"
+        )
         if self.steps:
             lines.append(
-                f"  so far  <= {self.bound_so_far:.4f} a step by the charges paid, whatever came; it was "
+                f"  so far  <= {self.bound_so_far:.4f} per step by the charges paid, whatever came; it was "
                 f"{self.regret_so_far:.4f}"
             )
         if self.if_stopped is not None:
             lines.append(
-                f"  stopped <= {self.if_stopped:.4f} a step in the end, if from here on the fallback is played"
+                f"  stopped <= {self.if_stopped:.4f} per step in the end, if from here on the fallback is played"
             )
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the model's own distribution")
         lines.append(f"  {self.statement}")
@@ -93,28 +92,44 @@ class PaidTest(NamedTuple):
     delta: float  # of a class
     tv_bound: float
     prior: Prior
-    kappa_K: np.ndarray | None  # what a step is charged at most where the forecast is a whole law
-    after: Bound | None  # F: what the fallback of a class loses at most in so many steps; None: not known
+    kappa_K: np.ndarray | None  # what a step is charged at most where the forecast is a whole distribution
+    after: Bound | None  # F: what the fallback of a class loses at most; None: not known
     contexts: int = 1
     actions: int = 0  # rows of charges that each context has; references follow
     lag: int = 1
 
     def fallbacks(self, steps: Any) -> Any:
-        """What those of all classes lose at most in so many steps: F is concave."""
+        """What those of all classes lose at most in this many steps: F is concave."""
         if self.after is None:
             return self.span * np.asarray(steps, dtype=np.float64)
         return self.lag * self.after(np.asarray(steps) / self.lag)
 
     def rows(self, paid_NxPxK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By comparator, or by choice of an action for each context: charges ``[N, R, K]``, logarithms ``[R, K]``."""
-        costs_K = self.prior.log_costs_K(self.delta)
-        costs_K = costs_K if self.lag == 1 else self.lag * np.maximum(costs_K, 1.0)
+        costs_K = log_costs_K(self.prior, self.delta, self.lag)
         C, at, (N, P, K) = self.contexts, self.contexts * self.actions, paid_NxPxK.shape
         if C == 1:
             return paid_NxPxK, np.broadcast_to(costs_K, (P, K))
         chosen = paid_NxPxK[:, :at].reshape(N, C, self.actions, K).max(axis=2).sum(axis=1, keepdims=True)
         own = [C * costs_K] + [costs_K] * (P - at)
         return np.concatenate([chosen, paid_NxPxK[:, at:]], axis=1), np.stack(own)
+
+    def in_the_end(self, costs_RxK: np.ndarray, steps: int) -> float:
+        """Statement (iv) from step ``steps`` on, in total, if no later charge is above kappa.
+
+        ``costs_RxK``: the logarithms, and what was paid beyond kappa for each of the steps so far.
+        """
+        assert self.kappa_K is not None
+        assert self.horizon is not None
+        charged, left = Charges(self.kappa_K), self.horizon - steps
+
+        def before(more_N: np.ndarray) -> np.ndarray:
+            return before_alarm(charged, self.prior.rates_K, costs_RxK, self.span, steps + more_N)
+
+        most, around = float(before(np.array([left]))[0]), min(self.lag, left)
+        if left == 0:
+            return most
+        return max(most, sum(worst_alarm(before, self.fallbacks, left - around)) + around * self.span)
 
 
 class Run(NamedTuple):
@@ -123,7 +138,7 @@ class Run(NamedTuple):
     paid_NxPxK: np.ndarray  # what the bettors were charged before an alarm
     step_N: np.ndarray  # outcomes seen
     missed_N: np.ndarray  # outcomes that never came
-    tripped_N: np.ndarray  # outcomes seen at the alarm, 0 for never
+    alarm_N: np.ndarray  # outcomes seen at the alarm, 0 for never
     lead_N: np.ndarray  # the regret, in total
     at_alarm_N: np.ndarray  # what it was at the alarm
     episode_N: np.ndarray  # which it is, from 1
@@ -133,75 +148,49 @@ class Run(NamedTuple):
 
 def certify_run(by: PaidTest, run: Run) -> RealisedCertificate:
     """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-    J, T, step_N, late_N = by.span, by.horizon, run.step_N, run.tripped_N > 0
+    J, T, step_N, late_N = by.span, by.horizon, run.step_N, run.alarm_N > 0
     over_N, never_N = step_N + run.missed_N, run.missed_N * J
     paid_NxRxK, costs_RxK = by.rows(run.paid_NxPxK)
-    taken_N = np.where(late_N, run.tripped_N - 1, step_N)
+    taken_N = np.where(late_N, run.alarm_N - 1, step_N)
     before_N = np.max(np.min((paid_NxRxK + costs_RxK) / by.prior.rates_K, axis=-1), axis=-1)
     before_N = np.minimum(np.maximum(before_N, 0.0), taken_N * J)
-    since_N = np.where(late_N, step_N - run.tripped_N, 0)
+    since_N = np.where(late_N, step_N - run.alarm_N, 0)
     so_far_N = never_N + np.where(late_N, before_N + by.lag * J + by.fallbacks(since_N), before_N)  # in total
     ends_N, stopped = so_far_N, None
     if T is not None:
-        left_N = np.where(late_N, T - run.tripped_N, 0)
+        left_N = np.where(late_N, T - run.alarm_N, 0)
         ends_N = np.where(late_N, run.at_alarm_N + (by.lag - 1) * J + by.fallbacks(left_N), -math.inf)
         if not late_N.all():
-            assert by.kappa_K is not None
             excess_RxK = (paid_NxRxK - step_N[:, None, None] * by.kappa_K)[~late_N].max(axis=0)
-            rest = _in_the_end(by, excess_RxK + costs_RxK, int(step_N[~late_N].min()))
-            ends_N = np.where(late_N, ends_N, rest)
+            ends_N = np.where(late_N, ends_N, by.in_the_end(excess_RxK + costs_RxK, int(step_N[~late_N].min())))
             stopped = float(np.max((run.lead_N + never_N + by.fallbacks(T - over_N))[~late_N]) / T)
         ends_N = ends_N + never_N
     steps_N = run.past_steps_N + (over_N if T is None else T)
     bound = np.max((run.past_lost_N + ends_N) / np.maximum(steps_N, 1), initial=0.0)
-    episodes, counted_N = int(run.episode_N.max(initial=1)), np.maximum(over_N, 1)
-    told = "" if episodes == 1 else f"Over {episodes} episodes, each against its own best. "
+    episodes = int(run.episode_N.max(initial=1))
+    several = "" if episodes == 1 else f"Over {episodes} episodes, each against its own best. "
     classes = "" if by.lag == 1 else f"Steps {by.lag} apart make a class with a test and a fallback of its own. "
+    seen = "after every step" if by.lag == 1 else f"at most {by.lag} steps after it was forecast"
     return RealisedCertificate(
         regret_bound=float(min(J, bound)),
-        bound_so_far=float(min(J, np.max(so_far_N / counted_N, initial=0.0))),
+        bound_so_far=float(min(J, np.max(so_far_N / np.maximum(over_N, 1), initial=0.0))),
         regret_so_far=float(np.max(run.lead_N / np.maximum(step_N, 1), initial=-math.inf)) if step_N.size else 0.0,
         if_stopped=stopped,
         tv_bound=min(1.0, by.tv_bound * episodes),
-        statement=told + classes + "Until an alarm, regret is below what the bets were charged and need for one; from "
-        "then on the regret at the alarm, and what the fallback loses.",
-        assumptions=_assumptions(by.lag),
+        statement=several + classes + "Until an alarm, regret is below what the bets were charged and need for one; "
+        "from then on the regret at the alarm, and what the fallback loses.",
+        assumptions=(
+            "every step is acted on by policy()",
+            f"the outcome is seen {seen}, whatever was done, and does not depend on the action drawn",
+            "(for the bound in the end, before an alarm) later steps are charged no more than a whole distribution is; "
+            "what Quantiles and Samples are charged beyond that is added as it is paid",
+            "(for the TV bound only) each outcome is drawn from a distribution that the forecast can stand for: one "
+            "with these quantiles, or that of the samples",
+        ),
         theorem="the exact test at outcomes, by charges paid",
         problem=by.problem,
         horizon=T,
         steps=int(over_N.max(initial=0)),
         switched=int(late_N.sum()),
         episodes=episodes,
-    )
-
-
-def _in_the_end(by: PaidTest, costs_RxK: np.ndarray, steps: int) -> float:
-    """Statement (iv) from step ``steps`` on, in total, if no later charge is above kappa.
-
-    ``costs_RxK``: the logarithms, and what was paid beyond kappa for each of the steps so far.
-    """
-
-    assert by.kappa_K is not None
-    charged = Charges(by.kappa_K)
-
-    def before(more_N: np.ndarray) -> np.ndarray:
-        return before_alarm(charged, by.prior.rates_K, costs_RxK, by.span, steps + more_N)
-
-    assert by.horizon is not None
-    left = by.horizon - steps
-    most, around = float(before(np.array([left]))[0]), min(by.lag, left)
-    if left == 0:
-        return most
-    return max(most, sum(worst_alarm(before, by.fallbacks, left - around)) + around * by.span)
-
-
-def _assumptions(lag: int) -> tuple[str, ...]:
-    seen = "after every step" if lag == 1 else f"at most {lag} steps after it was forecast"
-    return (
-        "every step is acted on by policy()",
-        f"the outcome is seen {seen}, whatever was done, and does not depend on the action drawn",
-        "(for the bound in the end, before an alarm) later steps are charged no more than a whole law is; what "
-        "Quantiles and Samples are charged beyond that is added as it is paid",
-        "(for the TV bound only) each outcome is drawn from a law that the forecast can stand for: one with these "
-        "quantiles, or the law that the samples were drawn from",
     )

@@ -17,7 +17,7 @@ are d apart make a *class*; in each of the d classes p_t is stated knowing the c
 test of a class is a supermartingale E_r from 1, whatever the classes have to do with each other and in whichever order
 outcomes come within the lag. Let M_r be the largest value that E_r ever takes: P(M_r >= x) <= 1/x, by Ville.
 
-**(i)** The alarm sounds when the *average* of the d values reaches a_d / delta, a_d = ``coupled.late_factor``.
+**(i)** The alarm is raised when the *average* of the d values reaches a_d / delta, a_d = ``coupled.late_factor``.
 P(alarm) <= delta: at an alarm the sum of the M_r is at least s = d a_d / delta. For 0 < u < s/d let
 g(x) = min(1, (x - u)^+ / (s - d u)). Where x_1 + .. + x_d >= s, g(x_1) + .. + g(x_d) >= 1: either some x_r is at
 least s - (d-1) u, and its g is 1; or the sum is at least (x_1 + .. + x_d - d u) / (s - d u) >= 1. And E g(M_r) is at
@@ -30,7 +30,7 @@ below (d/p) a_d / delta, so by Jensen lam sum R_r < charges + p ln((d/p) a_d / (
 (where a_d / (m delta) >= e). Hence, and so for any one comparator over all classes,
 **sum_r R_r <= B_d(n) = min_k [ charges_k + d ln(a_d / (m_k delta)) ] / lam_k.**
 
-**(iv)** The alarm sounds with outcome n + 1. That step, and the o <= d - 1 steps that were advised and whose outcomes
+**(iv)** The alarm comes with outcome n + 1. That step, and the o <= d - 1 steps that were advised and whose outcomes
 are still to come, may lose J each: (1 + o) J. From then on each class plays a fallback of its own, which loses at most
 F(q) in the q steps that it may still have, by its count of H = T / d rounded up: the q_r have the sum d H - n - 1 - o,
 and with F concave (else its least concave majorant) no split is worse than the most equal one. A step that waits counts
@@ -89,7 +89,7 @@ def interval(
     start: int,
     end: int,
 ) -> float:
-    """Statement (ii), for one context: any comparator over the steps start .. end, where no alarm sounded by then.
+    """Statement (ii), for one context: any comparator over the steps start .. end, where no alarm was raised by then.
 
     In every class the bettors that join at its first step from ``start`` on; those of later ones have less.
     """
@@ -107,7 +107,7 @@ def log_costs_K(prior: Prior, delta: float, lag: int, start: int = 1) -> np.ndar
 
 
 def after_alarm(own: Bound | None, span: float, lag: int, rounds: int) -> Bound:
-    """What the fallbacks of all classes lose at most in so many steps, given what one does; None: it is not known."""
+    """What the fallbacks of all classes lose at most in n steps, given what one does; None: it is not known."""
     each = partial(np.multiply, span) if own is None else own
     if lag == 1:
         return each

@@ -79,7 +79,7 @@ class Watch(Protocol):
         """The level ``[N]`` after the outcome of a step, the ``number_N``-th of its episode."""
 
     def suspect(self, memory: Views, n: int) -> Suspect | None:
-        """The strongest evidence against the model of a stream; None: the test does not say."""
+        """The strongest evidence against the model of a stream; None: the test has none."""
 
 
 @runtime_checkable
@@ -352,8 +352,8 @@ class Bets:
         memory.rise[:] = rise_N * above_N
         memory.spread[:] = (memory.spread + gained_N * gained_N) * above_N
         memory.age[:] = (memory.age + 1) * above_N
-        heard_N = rise_N * rise_N >= memory.spread * (xp.log(1 + t_N / (memory.age + ~above_N)) + 2)
-        return (above_N & heard_N) * (memory.second + memory.second_unspent)
+        counts_N = rise_N * rise_N >= memory.spread * (xp.log(1 + t_N / (memory.age + ~above_N)) + 2)
+        return (above_N & counts_N) * (memory.second + memory.second_unspent)
 
     # Recordings at once
 

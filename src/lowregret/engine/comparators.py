@@ -157,13 +157,13 @@ class Together(Comparators):
     references: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        spoken = [part for part in self.parts if part.contexts]
+        apart = [part for part in self.parts if part.contexts]
         asked = [name for part in self.parts for name in part.references]
-        if len(spoken) > 1:
+        if len(apart) > 1:
             raise ValueError(f"only one of the comparators may have contexts, got {self.parts}")
         if len(set(asked)) < len(asked):
             raise ValueError(f"references must have different names, got {asked}")
-        object.__setattr__(self, "contexts", spoken[0].contexts if spoken else ())
+        object.__setattr__(self, "contexts", apart[0].contexts if apart else ())
         object.__setattr__(self, "references", tuple(asked))
         object.__setattr__(self, "are_pure", all(part.are_pure for part in self.parts))
 
@@ -171,14 +171,14 @@ class Together(Comparators):
         return sum(part.count(n_actions) for part in self.parts)
 
     def awake(self, xp: Any, model_NxA: Any, references_NxQxA: Any, context_N: Any) -> Awake:
-        plays, places, begin, spoken = [], [], 0, 0
+        plays, places, begin, q = [], [], 0, 0
         for part in self.parts:
-            own = references_NxQxA[:, spoken : spoken + len(part.references)]
+            own = references_NxQxA[:, q : q + len(part.references)]
             plays_NxExA, at_NxE = part.awake(xp, model_NxA, own, context_N)
             every_NxE = xp.broadcast_to(xp.arange(plays_NxExA.shape[1]), plays_NxExA.shape[:2])
             plays.append(plays_NxExA)
             places.append(begin + (every_NxE if at_NxE is None else at_NxE))
-            begin, spoken = begin + part.count(model_NxA.shape[1]), spoken + len(part.references)
+            begin, q = begin + part.count(model_NxA.shape[1]), q + len(part.references)
         return Awake(xp.concat(plays, axis=1), xp.concat(places, axis=1) if self.contexts else None)
 
     def regret(self, xp: Any, lead_NxP: Any, n_actions: int) -> Any:

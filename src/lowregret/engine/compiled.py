@@ -24,7 +24,7 @@ IN_BLOCK = """wealth_PxK richest_PxK since_PxK clock_P unspent actors second sec
     counts_CxRxMxS weights_CxL lead_CxX gap_C account_CxX is_safe_C trusted seen_C clock"""
 IN_WAITING = """in_force context scale advised forecast_S mixture_S model_A mixed_A policy_A references_QxS answers_QxA
     answered_Q payoffs_AxS paid_A paid_X expert_X gain_S excess_K factor_K"""  # from paid_A on: work space
-CONSTANTS = "utility_AxS keep_M rates_K first_K later_K doubles_K factor_AxSxAxK voice_E place_E apart_E kinds_Gx3"
+CONSTANTS = "utility_AxS keep_M rates_K first_K later_K doubles_K factor_AxSxAxK player_E place_E apart_E kinds_Gx3"
 NUMBERS = """temperature warmth horizon second_first second_later threshold mixing limit
     tie budget_tie most least least_chance home gone sum_tolerance"""
 
@@ -152,7 +152,7 @@ def respond(at: At, payoffs_AxS: Vector, probs_S: Vector, temperature: float, pl
 
 @compiled
 def urn(at: At, block: Vector, waiting: Vector, i: int) -> Vector:
-    """The balls of the i-th urn that speaks: those of all steps, then those of steps with the action advised now."""
+    """The balls of the i-th urn in use: those of all steps, then those of steps with the action advised now."""
     x, by = int(waiting[at.context]), 0 if i < at.M else 1 + int(waiting[at.advised])
     return line(block, at.counts_CxRxMxS, at.S, (x * (1 + at.A) + by) * at.M + i % at.M)
 
@@ -192,16 +192,16 @@ def hedge_weights(at: At, block: Vector, waiting: Vector) -> float:
 @compiled
 def play_safe(at: At, c: Vector, block: Vector, waiting: Vector) -> None:
     """What Hedge plays, into ``waiting``."""
-    A, E, voice_E, expert_X = at.A, at.E, line(c, at.voice_E, at.E), line(waiting, at.expert_X, at.X)
+    A, E, player_E, expert_X = at.A, at.E, line(c, at.player_E, at.E), line(waiting, at.expert_X, at.X)
     model_A, policy_A = line(waiting, at.model_A, A), line(waiting, at.policy_A, A)
     hedge_weights(at, block, waiting)
     for a in range(A):
         policy_A[a] = expert_X[E] * model_A[a]
     for e in range(E):
-        voice = int(voice_E[e])
-        answer_A = line(waiting, at.answers_QxA, A, voice - A)
+        player = int(player_E[e])
+        answer_A = line(waiting, at.answers_QxA, A, player - A)
         for a in range(A):
-            policy_A[a] += expert_X[e] * (answer_A[a] if voice >= A else a == voice)
+            policy_A[a] += expert_X[e] * (answer_A[a] if player >= A else a == player)
 
 
 @compiled
@@ -250,10 +250,10 @@ def expected(at: At, c: Vector, weight: float, gain: float, excess_K: Vector) ->
 
 
 @compiled
-def factors(at: At, c: Vector, waiting: Vector, utility_AxS: Vector, state: int, voice: int) -> Vector:
+def factors(at: At, c: Vector, waiting: Vector, utility_AxS: Vector, state: int, player: int) -> Vector:
     """What multiplies the wealth of the bettors on a comparator at each rate: exp(rate gain) / charge."""
     A, S, K, forecast_S = at.A, at.S, at.K, line(waiting, at.forecast_S, at.S)
-    model_A, answer_A = line(waiting, at.model_A, A), line(waiting, at.answers_QxA, A, voice - A)
+    model_A, answer_A = line(waiting, at.model_A, A), line(waiting, at.answers_QxA, A, player - A)
     gain_S = line(waiting, at.gain_S, S)
     excess_K, factor_K = line(waiting, at.excess_K, K), line(waiting, at.factor_K, K)
     for k in range(K):
@@ -261,7 +261,7 @@ def factors(at: At, c: Vector, waiting: Vector, utility_AxS: Vector, state: int,
     for s in range(S):
         gain_S[s] = 0.0
     for a in range(A):
-        over = ((answer_A[a] if voice >= A else a == voice) - model_A[a]) * waiting[at.scale]
+        over = ((answer_A[a] if player >= A else a == player) - model_A[a]) * waiting[at.scale]
         earned_S = line(utility_AxS, 0, S, a)
         for s in range(S if over != 0.0 else 0):
             gain_S[s] += over * earned_S[s]
@@ -318,14 +318,14 @@ def bet(at: At, c: Vector, block: Vector, waiting: Vector, utility_AxS: Vector, 
     """The bettors on comparators after an outcome; returns what they have, and what has not joined yet."""
     A, E, K, x, unspent = at.A, at.E, at.K, int(waiting[at.context]), block[at.unspent]
     clock_P, answered_Q = line(block, at.clock_P, at.P), line(waiting, at.answered_Q, at.Q)
-    voice_E, place_E, apart_E = line(c, at.voice_E, E), line(c, at.place_E, E), line(c, at.apart_E, E)
+    player_E, place_E, apart_E = line(c, at.player_E, E), line(c, at.place_E, E), line(c, at.apart_E, E)
     table_AxK = line(c, at.factor_AxSxAxK, A * K, int(waiting[at.advised]) * at.S + state)
     for e in range(E):
-        voice, p = int(voice_E[e]), int(place_E[e] + apart_E[e] * x)
+        player, p = int(player_E[e]), int(place_E[e] + apart_E[e] * x)
         if at.has_table and waiting[at.scale] == 1.0:  # payoffs stay as they are, and best responses are actions
-            factor_K = line(table_AxK, 0, K, voice if voice < A else int(answered_Q[voice - A]))
+            factor_K = line(table_AxK, 0, K, player if player < A else int(answered_Q[player - A]))
         else:
-            factor_K = factors(at, c, waiting, utility_AxS, state, voice)
+            factor_K = factors(at, c, waiting, utility_AxS, state, player)
         clock_P[p] += 1.0
         joins_K, part = line(c, at.first_K if clock_P[p] == 1.0 else at.later_K, K), later(at, clock_P[p])
         unspent -= grow(at, line(block, at.wealth_PxK, K, p), joins_K, part, factor_K)
@@ -338,7 +338,7 @@ def bet(at: At, c: Vector, block: Vector, waiting: Vector, utility_AxS: Vector, 
 
 @compiled
 def bet_on_mixture(at: At, block: Vector, waiting: Vector, state: int, gained: float, number: float) -> float:
-    """The second bettor after an outcome; returns what it has as far as it is heard."""
+    """The second bettor after an outcome; returns what it has where that counts."""
     t, likely = block[at.clock], line(waiting, at.mixture_S, at.S)[state]
     chance = line(waiting, at.forecast_S, at.S)[state]
     odds = likely / (max(chance, at.least_chance) if chance > 0.0 else likely)
@@ -352,8 +352,8 @@ def bet_on_mixture(at: At, block: Vector, waiting: Vector, state: int, gained: f
         drift, block[at.lowest] = 0.0, number
     block[at.second], block[at.second_unspent], block[at.drift] = second, left, drift
     block[at.rise], block[at.spread], block[at.age] = rise, spread, age
-    heard = rise > 0.0 and rise * rise >= spread * (math.log(1.0 + t / age) + 2.0)
-    return second + left if heard else 0.0
+    counts = rise > 0.0 and rise * rise >= spread * (math.log(1.0 + t / age) + 2.0)
+    return second + left if counts else 0.0
 
 
 # The fallback
@@ -448,14 +448,14 @@ def enter(at: At, c: Vector, row: Vector, waiting: Vector, utility_AxS: Vector, 
     """What was paid, and what each comparator earned more than what was played (returned) and the action reported."""
     A, E, x = at.A, at.E, int(waiting[at.context])
     lead_P, realised_P = line(row, at.lead_P, at.P), line(row, at.realised_P, at.P)
-    voice_E, place_E, apart_E = line(c, at.voice_E, E), line(c, at.place_E, E), line(c, at.apart_E, E)
+    player_E, place_E, apart_E = line(c, at.player_E, E), line(c, at.place_E, E), line(c, at.apart_E, E)
     paid_A, paid_X = line(waiting, at.paid_A, A), line(waiting, at.paid_X, at.X)
     for a in range(A):
         paid_A[a] = line(utility_AxS, 0, at.S, a)[state] * waiting[at.scale]
     own, paid_X[E] = dot(line(waiting, at.policy_A, A), paid_A, A), dot(line(waiting, at.model_A, A), paid_A, A)
     for e in range(E):
-        voice, p = int(voice_E[e]), int(place_E[e] + apart_E[e] * x)
-        paid_X[e] = paid_A[voice] if voice < A else dot(line(waiting, at.answers_QxA, A, voice - A), paid_A, A)
+        player, p = int(player_E[e]), int(place_E[e] + apart_E[e] * x)
+        paid_X[e] = paid_A[player] if player < A else dot(line(waiting, at.answers_QxA, A, player - A), paid_A, A)
         lead_P[p] += paid_X[e] - own
         if action >= 0:
             realised_P[p] += paid_X[e] - paid_A[action]

@@ -46,7 +46,7 @@ After = Callable[[Any, int, float | None], Bound | None]
 class Play(Protocol):
     """A fallback at work in one setting; ``memory`` has views of what it remembers, ``[N, ...]``.
 
-    If it remembers a part ``trusted``, that says whether the model has returned: events tell of its changes.
+    If it remembers a part ``trusted``, that says whether the model has returned: its changes are events.
     """
 
     name: str  # by which a certificate calls it

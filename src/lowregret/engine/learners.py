@@ -54,7 +54,7 @@ class Learner:
     def fresh(self, memory: Views) -> Any:
         return self.made.start((memory.leaf_0.shape[0],), like=memory.leaf_0)
 
-    def says(self, memory: Views) -> Any:
+    def output(self, memory: Views) -> Any:
         """What it predicts ``[N, S]``, or plays ``[N, A]``."""
         held = self.read(memory)
         found = self.made.policy(held) if self.acts else self.made.predict(held)  # type: ignore[union-attr]
@@ -63,7 +63,7 @@ class Learner:
         return self.xp.astype(self.xp.asarray(found), memory.leaf_0.dtype)
 
     def recorded(self, state_NxT: Any) -> Any:
-        """What it says at every step of recordings, ``[N, T, S]`` or ``[N, T, A]``."""
+        """What it predicts or plays at every step of recordings, ``[N, T, S]`` or ``[N, T, A]``."""
         if not self.acts:
             return asked_sequence(self.made, state_NxT)  # type: ignore[arg-type]
         found = self.made.policy_sequence(state_NxT)  # type: ignore[union-attr]
@@ -94,7 +94,7 @@ class FollowLearner:
     def __init__(self, made: Policy | Predictor, setting: Any) -> None:
         self.learner, self.setting = Learner(made, setting, "fallback"), setting
         self.name, self.acts = self.learner.name, self.learner.acts
-        # What it says itself of every action; what is lost to references, or in contexts, is not known.
+        # Its own bound is on regret to every action; what is lost to references, or in contexts, is not known.
         plain = not setting.references and setting.n_contexts == 1
         self.regret_after: After = getattr(made, "regret_after", unknown) if plain else unknown
 
@@ -105,7 +105,7 @@ class FollowLearner:
         self.learner.write(memory, self.learner.fresh(memory))
 
     def prepare(self, memory: Views, step: Step) -> Step:
-        found = self.learner.says(memory)
+        found = self.learner.output(memory)
         if self.acts:
             return step._replace(policy_NxA=found, mixed_NxA=found, mixture_NxS=step.forecast)
         _, played_NxA = self.setting.respond(found, step.payoffs, step.clock_N)
@@ -150,7 +150,7 @@ class MixtureThenLaw:
         believed_NxS, parts_NxLxS = self.mixture.forecasts(memory, step)
         is_safe_N = memory.is_safe_C[:, 0] > 0
         if some(is_safe_N):
-            believed_NxS = self.xp.where(is_safe_N[:, None], self.safe.says(memory), believed_NxS)
+            believed_NxS = self.xp.where(is_safe_N[:, None], self.safe.output(memory), believed_NxS)
         _, played_NxA = self.setting.respond(believed_NxS, step.payoffs, step.clock_N)
         return step._replace(
             mixture_NxS=believed_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=played_NxA, policy_NxA=played_NxA

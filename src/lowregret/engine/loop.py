@@ -158,16 +158,16 @@ class Loop:
     def _constants(self, setting: Setting) -> dict[str, np.ndarray]:
         play, bets, A = setting.play, setting.watch, setting.outcomes.n_actions
         assert isinstance(play, MixtureThenHedge)
-        awake, kinds, begin, spoken = [], [], 0, A
+        awake, kinds, begin, player = [], [], 0, A
         for kind in setting.against.kinds():
             own, per = len(kind.references) or A, A if kind.contexts else 0
-            first = spoken if kind.references else 0  # actions speak first, then references
+            first = player if kind.references else 0  # actions come first, then references
             awake += [(first + i, begin + i, per) for i in range(own)]
             kinds.append((begin, kind.n_contexts, own))
-            begin, spoken = begin + kind.count(A), spoken + len(kind.references)
-        voice_E, place_E, apart_E = np.array(awake, dtype=np.float64).T
+            begin, player = begin + kind.count(A), player + len(kind.references)
+        player_E, place_E, apart_E = np.array(awake, dtype=np.float64).T
         found = {"utility_AxS": setting.outcomes.payoffs, "keep_M": play.mixture.keep_M}
-        found |= {"voice_E": voice_E, "place_E": place_E, "apart_E": apart_E, "kinds_Gx3": np.array(kinds)}
+        found |= {"player_E": player_E, "place_E": place_E, "apart_E": apart_E, "kinds_Gx3": np.array(kinds)}
         if not isinstance(bets, Bets):
             return found | {"rates_K": NOTHING, "factor_AxSxAxK": NOTHING}
         doubled = np.append(False, bets.rates_K[1:] == 2 * bets.rates_K[:-1])
@@ -209,11 +209,11 @@ class Loop:
     def observe(
         self, rows: Any, number: int, step: Waiting, outcome_N: Any, missing_N: Any = None, action_N: Any = None
     ) -> tuple[np.ndarray, Signals]:
-        """The rows after the outcome of a step, and what there is to tell; None came where it is ``missing``."""
+        """The rows after the outcome of a step, and what it led to; where ``missing``, there was no outcome."""
         rows, signals_N = np.array(rows), np.empty(len(rows), dtype=np.int64)
         actions = NOWHERE if action_N is None else plain(action_N, np.int64)
-        came = number, self._states(outcome_N, missing_N), actions, signals_N
-        self.kernels.observe_all(self.sizes, self.constants, rows.reshape(-1), step.held, *came)
+        seen = number, self._states(outcome_N, missing_N), actions, signals_N
+        self.kernels.observe_all(self.sizes, self.constants, rows.reshape(-1), step.held, *seen)
         return rows, self._signals(signals_N)
 
     def run(

@@ -50,7 +50,7 @@ class Setting:
         self.response, self.lag, self.xp = response, lag, xp
         self.outcomes: Outcomes = Numbers(problem) if isinstance(problem, Payoff) else States(problem, xp)
         # All bounds depend on its span, contrast and number of actions alone.
-        self.payoff_range = cast(DecisionProblem, problem.widest if problem.is_changing else problem)
+        self.payoff_range = cast(DecisionProblem, problem.payoff_range if problem.is_changing else problem)
         self.has_fixed_payoffs = not problem.is_changing and self.outcomes.n_states > 0
         self.references, self.n_contexts = against.references, against.n_contexts
         self.n_comparators = against.count(self.outcomes.n_actions)
@@ -384,22 +384,22 @@ class Engine:
                 play.update(played, step, outcome, (clock_N + 1)[:, None])
         return xp.stack(found, axis=-1)
 
-    def laws(self, forecast_NxTxS: Any, state_NxT: Any, times_N: Any) -> Any:
+    def predictions(self, forecast_NxTxS: Any, state_NxT: Any, times_N: Any) -> Any:
         """The predictions ``[N, T, S]``: the model's until the alarm at ``times_N``, then the fallback's."""
         xp, play, (n, T) = self.xp, self.setting.play, state_NxT.shape
         if isinstance(play, FollowLearner):
             late_NxT = xp.arange(T) >= times_N[:, None]
             return xp.where(late_NxT[..., None], play.learner.recorded(state_NxT), forecast_NxTxS)
-        memory, laws = self.played.open(xp.zeros((n, self.played.width), dtype=xp.float64)), []
+        memory, found = self.played.open(xp.zeros((n, self.played.width), dtype=xp.float64)), []
         play.start(memory)
         for t in range(T):
             late_N = times_N <= t
             step = self.before(Inputs(forecast_NxTxS[:, t]), xp.zeros(n, dtype=xp.float64) + t, late_N)
             step = play.prepare(memory, step)
-            laws.append(xp.where(late_N[:, None], step.mixture_NxS, forecast_NxTxS[:, t]))
+            found.append(xp.where(late_N[:, None], step.mixture_NxS, forecast_NxTxS[:, t]))
             outcome = self.setting.outcomes.observed(step, state_NxT[:, t])
             play.update(memory, step, outcome, (step.clock_N + 1)[:, None])
-        return xp.stack(laws, axis=1)
+        return xp.stack(found, axis=1)
 
     # A recording
 

@@ -10,13 +10,13 @@ from .. import inputs
 from ..arrays import (
     Array,
     beside,
-    came,
     count_up,
     device,
     first,
     in_float64,
     is_integral,
     namespace,
+    one_hot,
     pick,
     running_sum,
     total,
@@ -66,7 +66,7 @@ def internal_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     played_A, earned_A = _steps(problem, policy, tokens)
     xp, T = namespace(earned_A), earned_A.shape[-1]
     if played_A.ndim < earned_A.ndim:
-        played_A = came(played_A, problem.n_actions)
+        played_A = one_hot(played_A, problem.n_actions)
     gains = swaps(earned_A, in_float64(played_A))
     worst = running_sum(gains[0])
     for gain in gains[1:]:

@@ -36,7 +36,7 @@ class Alarm(NamedTuple):
 
     @property
     def excluded(self) -> bool:
-        """Whether a state came to which the model had given probability 0."""
+        """Whether a state occurred to which the model had given probability 0."""
         return math.isinf(self.evidence)
 
     @property
@@ -44,7 +44,7 @@ class Alarm(NamedTuple):
         """Why, in words."""
         about = f"since about step {self.since}"
         if self.excluded:
-            return "a state came to which the model had given probability 0"
+            return "a state occurred to which the model had given probability 0"
         if self.since is None:
             return "the evidence against the model reached its threshold"
         if self.gain is not None:
@@ -95,11 +95,11 @@ class OutcomeGivenUp(NamedTuple):
     episode: int = 1
 
     def __str__(self) -> str:
-        return f"{_when(self)}: its outcome had not come and was given up"
+        return f"{_when(self)}: its outcome did not arrive and was given up"
 
 
 class OutcomeIgnored(NamedTuple):
-    """An outcome came for a step that no longer waits: it was observed before, given up, or of an earlier episode.
+    """An outcome arrived for a step that no longer waits: it was observed before, given up, or of an earlier episode.
 
     Steps are counted from the beginning of this episode: one of an earlier episode is 0 or below.
     """
@@ -110,7 +110,7 @@ class OutcomeIgnored(NamedTuple):
     episode: int = 1
 
     def __str__(self) -> str:
-        return f"{_when(self)}: an outcome came that no longer counts"
+        return f"{_when(self)}: an outcome arrived that no longer counts"
 
 
 Event = Alarm | Return | ModelDropped | OutcomeGivenUp | OutcomeIgnored
@@ -129,7 +129,7 @@ def _when(event: Event) -> str:
 def events_of(
     engine: Engine, rows: np.ndarray, signals: Signals, number: int, advised: int, name: Callable[[int], Any]
 ) -> tuple[Event, ...]:
-    """What there is to tell of the outcome of step ``number``, by the steps of each stream's episode."""
+    """The events of the outcome of step ``number``, by the steps of each stream's episode."""
     happened_N = signals.alarm_N | (signals.turned_N != 0)
     if not happened_N.any():
         return ()
@@ -145,7 +145,7 @@ def events_of(
 
 
 def events_of_trace(engine: Engine, trace: Trace) -> list[tuple[int, Event]]:
-    """What there is to tell of recordings, each with its row, in the order of steps."""
+    """The events of recordings, each with its row, in the order of steps."""
     found: list[tuple[int, Event]] = []
     for t, n in np.argwhere((trace.alarm_NxT | (trace.turned_NxT != 0)).T).tolist():
         when = n, t + 1, int(trace.known_T[t])
@@ -172,7 +172,7 @@ def _alarm(engine: Engine, evidence: float, suspect: Suspect | None, when: tuple
     return alarm._replace(**named._asdict(), whom=whom, rate=suspect.rate, since=suspect.since)
 
 
-def tell(fresh: tuple[Event, ...], on_event: Callable[[Event], object] | None) -> None:
+def announce(fresh: tuple[Event, ...], on_event: Callable[[Event], object] | None) -> None:
     """Log each event and call ``on_event`` with it; an exception in there is logged and changes nothing."""
     for event in fresh:
         LOG.info("%s", event)

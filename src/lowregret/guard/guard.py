@@ -35,7 +35,7 @@ from ..policies.contract import Policy
 from ..predictors import Predictor, drawn
 from ..problems import DecisionProblem, Payoff
 from . import promises, state
-from .events import LOG, Alarm, Event, OutcomeGivenUp, OutcomeIgnored, events_of, tell
+from .events import LOG, Alarm, Event, OutcomeGivenUp, OutcomeIgnored, announce, events_of
 from .reading import Reading
 from .state import PendingStep, State
 
@@ -282,7 +282,7 @@ class Guard:
             self._state = now.changed(
                 rows_NxW=rows, advised=max(now.advised, number), waiting=tuple(waiting), fresh=fresh
             )
-        tell(fresh, self.on_event)
+        announce(fresh, self.on_event)
         return Advice(self, rows, pending)
 
     def _advise_quickly(self, loop: Loop, forecast_S: np.ndarray) -> Advice | None:
@@ -313,7 +313,7 @@ class Guard:
             return False
         rows, taken = now.rows_NxW.copy(), -1 if action is None else action
         if loop.observe_one(rows[0], pending.number, pending.step, state, taken):
-            return False  # there is something to tell
+            return False  # there is an event
         self._state = State(rows, now.streams, now.given, now.advised, (), now.events, now.changes + 1, now.note)
         return True
 
@@ -403,7 +403,7 @@ class Guard:
         return blake2b(repr(state.settings_of(self.setting, str(self.is_alone))).encode(), digest_size=16)
 
     def observe(self, outcome: Any, action: Any = None, *, step: int | None = None, missing: Any = None) -> None:
-        """What came, and if you like the action that was taken; ``step``: of which, by default the oldest that waits.
+        """The outcome, and if you like the action that was taken; ``step``: of which, by default the oldest that waits.
 
         States are given by their names (``problems.Names`` has the rule): numbers, where they have no others, or as
         ``problems.Positions``; outcomes that are numbers as they are. An action is what ``act`` gave, its position, or
@@ -439,10 +439,10 @@ class Guard:
                 self._state = now.changed(fresh, rows_NxW=rows, waiting=waiting)
             else:
                 self._state = now.changed(fresh)
-        tell(fresh, self.on_event)
+        announce(fresh, self.on_event)
 
     def _too_late(self, now: State, step: int | None) -> tuple[Event, ...]:
-        """What there is to tell of an outcome whose step was advised and no longer waits."""
+        """The events of an outcome whose step was advised and no longer waits."""
         if step is None or inputs.whole(step, "step") in (one.number for one in now.waiting):
             return ()
         if step > now.advised:
@@ -546,7 +546,7 @@ class Guard:
 
     @property
     def streams(self) -> list[str | int]:
-        """What each stream is called: its name, or the number at which it came."""
+        """The name of each stream, or its number."""
         return list(self._state.streams)
 
     @property
@@ -590,7 +590,7 @@ class Guard:
     def evidence(self) -> tuple[Any, float]:
         """ln of what the bets against the model have grown to, and the threshold for an alarm.
 
-        Infinite once a state came to which the model had given probability 0.
+        Infinite once a state occurred to which the model had given probability 0.
         """
         found = _plain(self.engine.evidence(self._state.rows_NxW), self.is_alone)
         return found, self.engine.needed

@@ -54,10 +54,10 @@ class Reading:
                 raise ValueError("references were not declared: Guard(problem, against=Actions() + References(names))")
             return ()
         if references is None:
-            raise ValueError(f"references must be given: what {', '.join(names)} say of this step")
+            raise ValueError(f"references must be given: the forecasts of {', '.join(names)} for this step")
         if isinstance(references, dict):
             if set(references) != set(names):
-                raise ValueError(f"references must be what {', '.join(names)} say, got {list(references)}")
+                raise ValueError(f"references must be the forecasts of {', '.join(names)}, got {list(references)}")
             references = [references[name] for name in names]
         if isinstance(self.problem, Payoff):
             if not isinstance(references, (list, tuple)) or len(references) != len(names):

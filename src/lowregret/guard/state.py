@@ -22,7 +22,7 @@ from .events import KINDS, Event, OutcomeGivenUp, OutcomeIgnored
 
 FIRST_LINE = b"lowregret guard 1\n"
 _DIGEST = 16  # bytes
-LOST, MOST_LOST = (OutcomeGivenUp, OutcomeIgnored), 100  # of these so many are kept
+LOST, MOST_LOST = (OutcomeGivenUp, OutcomeIgnored), 100  # of these the last are kept
 _FORMS: dict[str, type[Forecast]] = {"Quantiles": Quantiles, "Samples": Samples}
 
 
@@ -31,7 +31,7 @@ class PendingStep(NamedTuple):
 
     number: int
     inputs: Inputs
-    dropped_N: np.ndarray  # streams in which it no longer counts: they were restarted since, or came later
+    dropped_N: np.ndarray  # streams in which it no longer counts: they were restarted since, or added since
     step: Step | Waiting  # as the array form keeps it, or the compiled one
 
 
@@ -171,7 +171,7 @@ def _into(part: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
         raise ValueError(
             f"a step that waits cannot be saved, since its {form} is no array: observe it first, or skip()"
         )
-    parts = {field: np.asarray(values, dtype=np.float64) for field, values in part.told().items()}
+    parts = {field: np.asarray(values, dtype=np.float64) for field, values in part.to_dict().items()}
     tensors |= {f"{name}.{field}": values for field, values in parts.items()}
     return {"form": form, **{field: f"{name}.{field}" for field in parts}}
 

@@ -134,7 +134,7 @@ class Robust(Predictor):
             late_M = xp.asarray(np.flatnonzero(to_numpy(times_N) < tokens.shape[-1]))
             if len(late_M):  # all others are the base model's
                 parts = (xp.take(part, late_M, axis=0) for part in (probs_NxTxS, token_NxT, times_N))
-                found_NxTxS[late_M] = xp.astype(engine.laws(*parts), probs.dtype)
+                found_NxTxS[late_M] = xp.astype(engine.predictions(*parts), probs.dtype)
         return found_NxTxS.reshape(probs.shape), times_N.reshape(tokens.shape[:-1])
 
     def within_horizon(self, number: int) -> None:

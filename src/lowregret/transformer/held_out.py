@@ -2,13 +2,13 @@
 
 import copy
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from ..arrays import to_numpy
-from ..predictors import PolyaUrn, Predictor
+from ..predictors import PolyaUrn
 from . import data
 from .predictor import Transformer
 from .recording import Recording
@@ -63,13 +63,9 @@ class Measured(NamedTuple):
     tokens: int
 
     def __str__(self) -> str:
-        return self.on(f"the {self.tokens:,} held out")
-
-    def on(self, these: str) -> str:
-        """In a sentence, and whether anything was learnt."""
         words = (
-            f"Log-loss a token on {these}: {self.model:.4f}; of an urn that counts along {self.urn:.4f}, "
-            f"of the recorded frequencies {self.frequencies:.4f}"
+            f"Log-loss per token on the {self.tokens:,} held out: {self.model:.4f}; of an urn that counts along "
+            f"{self.urn:.4f}, of the recorded frequencies {self.frequencies:.4f}"
         )
         if self.model < min(self.urn, self.frequencies):
             return words
@@ -90,20 +86,14 @@ def measured(recording: Recording, model: Transformer) -> Measured:
     """
     if not recording.kept.steps:
         raise ValueError("recording must hold something out, and held_out is 0")
-    return log_losses(recording.unseen(), model, model.context, recording.frequencies())
-
-
-def log_losses(recording: Recording, model: Predictor, horizon: int, frequencies_S: np.ndarray) -> Measured:
-    """The same on all of a recording, in windows of ``horizon`` steps."""
     if recording.n_states != model.n_states:
         raise ValueError(f"recording must have the model's {model.n_states} states, got {recording.n_states}")
-    tokens_NxT, own_NxT = (part.numpy() for part in recording.in_order(horizon))
+    tokens_NxT, own_NxT = (part.numpy() for part in recording.unseen().in_order(model.context))
 
-    def loss(probs: np.ndarray) -> float:
-        probs_NxTxS = np.broadcast_to(probs, (*tokens_NxT.shape, model.n_states))
+    def loss(probs: Any) -> float:
+        probs_NxTxS = np.broadcast_to(to_numpy(probs), (*tokens_NxT.shape, model.n_states))
         own_probs_NxT = np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0].astype(np.float64)
         return float(-np.log(own_probs_NxT)[own_NxT > 0].mean())
 
-    urn = PolyaUrn(model.n_states).predict_sequence(tokens_NxT)
-    learnt = to_numpy(model.predict_sequence(tokens_NxT))
-    return Measured(loss(learnt), loss(urn), loss(frequencies_S), recording.learnt.steps)
+    learnt, urn = model.predict_sequence(tokens_NxT), PolyaUrn(model.n_states).predict_sequence(tokens_NxT)
+    return Measured(loss(learnt), loss(urn), loss(recording.frequencies()), recording.kept.steps)

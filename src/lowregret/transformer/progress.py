@@ -20,23 +20,20 @@ _COMPILER = ("torch._inductor", "torch._dynamo")
 @contextlib.contextmanager
 def shown(name: str, console: Console) -> Iterator[Callable[[Progress], None]]:
     """What to give ``train`` as ``on_report``; meanwhile the compiler keeps its remarks to itself."""
-    with _no_remarks():
-        if not console.is_terminal:
-            yield _lines(name, console)
-        else:
-            with _bar(name, console) as report:
-                yield report
-
-
-@contextlib.contextmanager
-def _bar(name: str, console: Console) -> Iterator[Callable[[Progress], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
+    printed = -_SECONDS_BETWEEN_LINES
+    with _no_remarks(), Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=None)
 
         def report(p: Progress) -> None:
-            words = f"{name}  loss {p.loss:.3g}  {p.tokens_per_second:,.0f} tokens/s"
-            bar.update(task, total=p.steps, completed=p.step, description=words)
+            nonlocal printed
+            words = f"loss {p.loss:.3g}  {p.tokens_per_second:,.0f} tokens/s"
+            bar.update(task, total=p.steps, completed=p.step, description=f"{name}  {words}")
+            now = time.monotonic()
+            if bar.disable and (now - printed >= _SECONDS_BETWEEN_LINES or p.step == p.steps):
+                printed = now
+                line = f"{name}  step {p.step}/{p.steps}  {words}  {p.seconds:.0f} s, {p.seconds_left:.0f} s left"
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         yield report
 
@@ -56,24 +53,3 @@ def _no_remarks() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
-
-
-def _lines(name: str, console: Console) -> Callable[[Progress], None]:
-    said = -_SECONDS_BETWEEN_LINES
-
-    def report(p: Progress) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said < _SECONDS_BETWEEN_LINES and p.step < p.steps:
-            return
-        said = now
-        left = "" if p.seconds_left is None else f", {p.seconds_left:.0f} s left"
-        console.print(
-            f"{name}  step {p.step}/{p.steps}  loss {p.loss:.3g}  {p.tokens_per_second:,.0f} tokens/s  "
-            f"{p.seconds:.0f} s{left}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-
-    return report

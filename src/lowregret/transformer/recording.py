@@ -15,33 +15,25 @@ from .. import files, inputs
 from ..arrays import to_numpy
 from ..problems import Names
 
-# Sequences out of files and lists: whole numbers, or names that stand for them.
+_SHORTEST = 2  # tokens: of one alone nothing can be learnt but how often it comes
+_WHOLE, _BETWEEN = re.compile(r"[+-]?\d{1,15}"), re.compile(r"[\s,;]+")
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,15}")
-_BETWEEN = re.compile(r"[\s,;]+")
+class Read(NamedTuple):
+    """Sequences as they were found."""
+
+    rows: Sequence[np.ndarray]  # int64
+    states: tuple[str, ...] | None  # their names, where they have any
 
 
-class Written(NamedTuple):
-    """Sequences as they were found, one after the other."""
-
-    tokens: np.ndarray  # int64, all of them
-    lengths: list[int]
-    states: tuple[str, ...] | None  # their names, where the file has names
-
-
-def written(tokens: Any, states: Sequence[str] | None = None) -> Written:
-    """The sequences of a file (its path), of an array ``[N, T]`` or ``[T]``, or of a list of sequences.
-
-    A .npy file holds such an array. A .csv or .txt file has a sequence a line, its tokens separated by commas,
-    semicolons or blanks; if every line has one token, they are one sequence.
-    """
+def read(tokens: Any, states: Sequence[str] | None = None) -> Read:
+    """The sequences of a file, an array or a list, as ``Recording.of`` takes them."""
+    names = None if states is None else Names(states)
     if isinstance(tokens, (str, Path)):
         path = files.handed_over(tokens, "tokens", (".npy", ".csv", ".txt"))
         if path.suffix.lower() != ".npy":
-            return _of_lines(path, states)
+            return _read_text(path, names)
         tokens = files.array_in(path, "tokens")
-    names = None if states is None else Names(states)
     if isinstance(tokens, (list, tuple)) and tokens and all(np.ndim(row) == 1 for row in tokens):
         rows = [_integers(row, f"tokens[{i}]", names) for i, row in enumerate(tokens)]
     else:
@@ -49,10 +41,10 @@ def written(tokens: Any, states: Sequence[str] | None = None) -> Written:
         if found.ndim not in (1, 2) or not found.size:
             raise ValueError(f"tokens must have shape [sequences, steps] or [steps], got {found.shape}")
         rows = [found] if found.ndim == 1 else list(found)
-    return Written(np.concatenate(rows), list(map(len, rows)), None if names is None else names.names)
+    return Read(rows, None if names is None else names.names)
 
 
-def _integers(values: Any, name: str, names: Names | None = None) -> np.ndarray:
+def _integers(values: Any, name: str, names: Names | None) -> np.ndarray:
     if names is not None and not names.unnamed:
         return to_numpy(names.positions(values, name))
     array = to_numpy(inputs.array_of(values, name))
@@ -63,59 +55,40 @@ def _integers(values: Any, name: str, names: Names | None = None) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _of_lines(path: Path, states: Sequence[str] | None) -> Written:
-    lines = files.text_in(path, "tokens").splitlines()
-    words = [
-        (at, [word for word in _BETWEEN.split(line) if word]) for at, line in enumerate(lines, start=1) if line.strip()
-    ]
-    rows = [row for _, row in words if row]
-    if not rows:
+def _read_text(path: Path, names: Names | None) -> Read:
+    """A sequence a line; if every line has one token, they are one sequence."""
+    lines = [[word for word in _BETWEEN.split(line) if word] for line in files.text_in(path, "tokens").splitlines()]
+    words = sorted({word for line in lines for word in line})
+    if not words:
         raise ValueError(f"tokens must hold something, and {path} has separators only")
-    found = sorted({word for row in rows for word in row})
-    numbers, named = _known(found, path, states) if states is not None else _new(found, path, words)
-    if all(len(row) == 1 for row in rows):
-        rows = [[row[0] for row in rows]]
-    tokens = np.array([numbers[word] for row in rows for word in row], dtype=np.int64)
-    return Written(tokens, list(map(len, rows)), named)
-
-
-def _known(found: list[str], path: Path, states: Sequence[str]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Which of the states each word is, by name."""
-    names = Names(states)
-    places = {word: names.position(word) for word in found}
-    if unknown := [word for word, place in places.items() if place is None]:
-        raise ValueError(f"tokens in {path} must be {names.refusal(unknown[0])}")
-    return {word: place for word, place in places.items() if place is not None}, names.names
-
-
-def _new(
-    found: list[str], path: Path, words: list[tuple[int, list[str]]]
-) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """Whole numbers as they are, or names in the order of the alphabet."""
-    if odd := {word for word in found if _is_fraction(word)}:
-        at, word = next((at, word) for at, row in words for word in row if word in odd)
-        raise ValueError(f"tokens must be whole numbers or names, and line {at} of {path} has {inputs.shown(word)}")
-    whole = [word for word in found if _WHOLE.fullmatch(word)]
-    if whole and len(whole) < len(found):
-        name = next(word for word in found if word not in whole)
-        raise ValueError(f"tokens must be all whole numbers or all names, and {path} has {whole[0]} and {name!r}")
-    if whole:
-        return {word: inputs.whole(int(word), "tokens", least=0) for word in whole}, None
-    return {name: i for i, name in enumerate(found)}, Names(found).names
+    whole = [word for word in words if _WHOLE.fullmatch(word)]
+    if names is None and len(whole) == len(words):
+        numbers: dict[str, int | None] = {word: inputs.whole(int(word), "tokens", least=0) for word in words}
+    elif names is None:
+        for at, word in ((at, word) for at, line in enumerate(lines, start=1) for word in line):
+            if _is_fraction(word):
+                raise ValueError(
+                    f"tokens must be whole numbers or names, and line {at} of {path} has {inputs.shown(word)}"
+                )
+        if whole:
+            name = next(word for word in words if word not in whole)
+            raise ValueError(f"tokens must be all whole numbers or all names, and {path} has {whole[0]} and {name!r}")
+        numbers, names = {name: i for i, name in enumerate(words)}, Names(words)  # in the order of the alphabet
+    else:
+        numbers = {word: names.position(word) for word in words}
+        if unknown := [word for word, number in numbers.items() if number is None]:
+            raise ValueError(f"tokens in {path} must be {names.refusal(unknown[0])}")
+    rows = [np.array([numbers[word] for word in line], dtype=np.int64) for line in lines if line]
+    rows = [np.concatenate(rows)] if all(len(row) == 1 for row in rows) else rows
+    return Read(rows, None if names is None else names.names)
 
 
 def _is_fraction(word: str) -> bool:
     """Whether a word is a number and not a whole one; NaN is such a number."""
-    if _WHOLE.fullmatch(word):
-        return False
     try:
-        float(word)
+        return float(word) is not None and not _WHOLE.fullmatch(word)
     except ValueError:
         return False
-    return True
-
-
-_SHORTEST = 2  # tokens: of one alone nothing can be learnt but how often it comes
 
 
 class Windows(NamedTuple):
@@ -175,15 +148,30 @@ class Recording:
         states: Sequence[str] | None = None,
         held_out: float = 0.1,
     ) -> "Recording":
-        """Of a file, an array or a list of sequences (``Imitate.from_tokens`` says how they may be written).
+        """Sequences of your own, of any lengths.
+
+        Parameters
+        ----------
+        tokens
+            An array ``[N, T]`` or ``[T]``, a list of sequences, or a file: .npy with such an array; .csv or .txt with a
+            sequence a line, whole numbers or names with commas, semicolons or blanks between them (if every line has
+            one token, they are one sequence).
+        n_states
+            How many states there are; as many as there are names, or by the largest number, if not given.
+        states
+            Their names, in order, by which tokens are then given (``problems.Names``); those of the file in the order
+            of the alphabet, if not given.
+        held_out
+            The share to keep for ``measured``.
 
         >>> Recording.of(np.arange(600).reshape(20, 30) % 3)
         Recording(20 sequences, 600 tokens, 3 states)
         """
-        found = written(tokens, states)
+        rows, names = read(tokens, states)
+        whole = np.concatenate(rows)
         if n_states is None:
-            n_states = len(found.states) if found.states else 1 + int(found.tokens.max(initial=0))
-        return cls(found.tokens, np.array(found.lengths), n_states, found.states, held_out)
+            n_states = len(names) if names else 1 + int(whole.max(initial=0))
+        return cls(whole, np.array(list(map(len, rows))), n_states, names, held_out)
 
     def __post_init__(self) -> None:
         n_states = inputs.whole(self.n_states, "n_states")

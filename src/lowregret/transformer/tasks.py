@@ -6,7 +6,7 @@ probabilities of Algorithm 1 themselves, at every step, with any test.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
@@ -189,37 +189,15 @@ class Imitate(Task):
             raise ValueError("soft must be False: a recording has tokens, and not the probabilities behind them")
 
     @classmethod
-    def from_tokens(
-        cls,
-        tokens: Any,
-        *,
-        n_states: int | None = None,
-        states: Sequence[str] | None = None,
-        held_out: float = 0.1,
-    ) -> "Imitate":
-        """Learn from sequences of your own, of any lengths: random windows as long as the decoder's context.
+    def from_tokens(cls, tokens: Any, **settings: Any) -> "Imitate":
+        """Learn from sequences of your own, ``Recording.of(tokens, **settings)``: windows as long as the context.
 
         A window lies within one sequence. Sequences shorter than the context are learnt from as far as they go.
-
-        Parameters
-        ----------
-        tokens
-            An array ``[N, T]`` or ``[T]``, a list of sequences, or a file: .npy with such an array; .csv or .txt with a
-            sequence a line, whole numbers or names with commas, semicolons or blanks between them (if every line has
-            one token, they are one sequence).
-        n_states
-            How many states there are; as many as there are names, or by the largest number, if not given.
-        states
-            Their names, in order, by which tokens are then given (``problems.Names``); those of the file in the order
-            of the alphabet, if not given.
-        held_out
-            The share of the recording to keep for ``measured``: the last sequences, or of a few sequences the
-            last steps of each. 0: none.
 
         >>> Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3).source
         Recording(3 sequences, 300 tokens, 2 states)
         """
-        return cls(Recording.of(tokens, n_states=n_states, states=states, held_out=held_out))
+        return cls(Recording.of(tokens, **settings))
 
     @property
     def replayable(self) -> bool:

@@ -47,11 +47,7 @@ class Progress(NamedTuple):
     rate: float
     tokens_per_second: float  # since the last report, whatever else was done meanwhile: compiling, an adversary's play
     seconds: float  # of training so far, in all runs
-    seconds_a_step: float | None = None  # without the first one of this run, which compiles; None: there is no other
-
-    @property
-    def seconds_left(self) -> float | None:
-        return None if self.seconds_a_step is None else self.seconds_a_step * (self.steps - self.step)
+    seconds_left: float  # at the speed since the last report
 
 
 def train(
@@ -100,24 +96,20 @@ def train(
 def _trained(
     run: "Training", save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
 ) -> Transformer:
-    steps, begun, first, warm = run.settings.steps, time.perf_counter() - run.seconds, run.step + 1, 0.0
+    steps, begun = run.settings.steps, time.perf_counter() - run.seconds
     while run.step < steps:
         run.total += run.advance()
-        if run.step == first:
-            float(run.total)  # waits for the device: what comes from here on is compiled
-            warm = time.perf_counter()
         reports = run.step % report_every == 0 or run.step == steps
         saves = run.step % save_every == 0 and run.step < steps
         if reports or saves:
-            now = time.perf_counter()
-            run.seconds = now - begun
-            run.refuse_lost()
-            if reports:
-                progress = run.report((now - warm) / (run.step - first) if run.step > first else None)
-                if on_report is not None and run.rank == 0:
-                    on_report(progress)
-            if saves:
-                run.save()
+            run.refuse_lost()  # waits for the device
+            run.seconds = time.perf_counter() - begun
+        if reports:
+            progress = run.report()
+            if on_report is not None and run.rank == 0:
+                on_report(progress)
+        if saves:
+            run.save()
     return run.finish()
 
 
@@ -205,13 +197,14 @@ class Training:
         self.optimiser.zero_grad(set_to_none=True)
         return everyone[0] / everyone[1].clamp(min=1.0)
 
-    def report(self, seconds_a_step: float | None) -> Progress:
+    def report(self) -> Progress:
         """How it went since the last report."""
         last = self.metrics[-1] if self.metrics else {"step": 0, "seconds": 0.0}
         taken, took = self.step - last["step"], max(self.seconds - last["seconds"], 1e-9)
-        loss, rate = float(self.total) / taken, self.settings.optimiser.rate(self.step - 1, self.settings.steps)
+        steps, left = self.settings.steps, (self.settings.steps - self.step) * took / taken
+        loss, rate = float(self.total) / taken, self.settings.optimiser.rate(self.step - 1, steps)
         speed = taken * self.settings.batch * self.settings.size.context / took
-        progress = Progress(self.step, self.settings.steps, loss, rate, speed, self.seconds, seconds_a_step)
+        progress = Progress(self.step, steps, loss, rate, speed, self.seconds, left)
         self.metrics.append(progress._asdict())
         self.total = torch.zeros_like(self.total)
         return progress
