@@ -30,7 +30,6 @@ def lemma_a_1() -> list[Claim]:
         used.append(
             given_up(problem, beliefs, temperature).max() / (temperature * certificates.quantal_loss(problem.n_actions))
         )
-
     return [
         *(at_most(f"most given up / eta, {A} actions", loss[A].max(), certificates.quantal_loss(A)) for A in loss),
         at_least("the same / w_A: least", min(loss[A].max() / certificates.quantal_loss(A) for A in loss), 1, 1e-6),

@@ -229,7 +229,6 @@ def four_sources() -> list[Claim]:
         off.append((abs(worst.mean() - regret) - 5e-4) / (math.sqrt(2 / n) * worst.std(ddof=1)))
         off.append((max((times < switch).mean(), (times > switch).mean()) - 1 / 2) / math.sqrt(1 / (2 * n)))
     bound = max(bound_in(tests[1], g) for g in games)
-
     return [
         at_most("median switch, bets / threshold: largest", max(row[3] / row[1] for row in found.values()), 1),
         at_most("largest regret, bets / threshold: largest", max(row[2] / row[0] for row in found.values()), 1),
@@ -295,7 +294,6 @@ def stage_2() -> list[Claim]:
         regret = external_regret(problem, Respond(PolyaUrn(2), problem, 0.2), all_sequences(2, 10)).min(axis=0)
         C = problem.utility.sum(axis=1)
         used.append((-regret * steps / ((steps - 1) * 0.2 * math.log(3) + C.max() - C.mean())).max())
-
     return [
         at_most("regret of the whole, T = 4096", whole[4096], certificates.lemma_2_3(matching(), 4096, 1 / 64)),
         at_most("regret below zero / what the lower bound allows, 40 random games: most", max(used), 1),

@@ -168,8 +168,7 @@ def lemma_c_7() -> list[Claim]:
         regret = external_regret(problem, problem.best_response(both_states(p)), tokens)[-1]
         cold.append(regret / (R / 2 * b + smooth_cover_error(R, epsilon, 0)))
         everywhere.append(float(worst_tip(p, tokens).regret) / (b + (1 + epsilon) ** 2 / 2))
-    spots = {n: blind_spot(np.arange(n + 1) / n, 100) for n in (10, 20, 50, 100, 200, 500, 1000)}
-    finest = spots[1000]
+    finest = blind_spot(np.arange(1001) / 1000, 100)
     seen = v_regret(finest.p, finest.tokens, np.arange(1001) / 1000).max()
     # Of a mixture of V-shaped losses the regret is that of V-regrets: one constant forecast is the best for all tips.
     missed, even = (
@@ -181,7 +180,6 @@ def lemma_c_7() -> list[Claim]:
     score = float(soft_maximum(problem, 0.05, np.array(0.51))[0]) - (F + (tokens - p) * slope).mean()
     best = external_regret(problem, problem.best_response(both_states(p)), tokens)[-1]
     cover = {eta: smooth_cover_error(problem.contrast, 0.01, eta) for eta in (0.05, 0.0)}
-
     return [
         at_most("quantal responses: regret / bound, 400 hostile sequences: largest", max(warm), 1),
         at_most("best responses: regret / bound, the same: largest", max(cold), 1),

@@ -341,7 +341,6 @@ def regret_is_bounded() -> list[Claim]:
     T = 1024
     kinds: dict[str, Any] = {"the way back": Recovery(), "the urn": PolyaUrn(2)}
     bound = {name: algorithm_1(COIN, ExactTest(2 / T, T), play).certificate for name, play in kinds.items()}
-
     return [
         at_most("regret / bound, 10 games, all sequences, every step: largest", max(used), 1),
         at_least("the same, so that something was tried", max(used), 0.5),

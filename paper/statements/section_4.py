@@ -81,7 +81,6 @@ def theorem_4_1() -> list[Claim]:
     least = {length: least_sum(length, starts=3, seed=length) for length in (6, 5, 4, 3, 2)}
     halves = [dichotomy(length) for length in range(1, 200)]
     sums = [abs(sum_bound(length) - math.tanh(math.sqrt(length) / 2) / 4) for length in range(1, 200)]
-
     return [
         *(at_least(f"least TV + regret found, L = {n}", m.tv + m.regret, sum_bound(n)) for n, m in least.items()),
         at_least("regret above its bound, 320 random models and the best found: least", min(above), 0),
@@ -136,7 +135,6 @@ def the_proof_of_theorem_4_1() -> list[Claim]:
         if length >= 5:
             low.append(found.regret - (share / 3 - 1 / 4))
     M0 = measure(de_bruijn_pair(12)[0], 12)
-
     return [
         at_least("chance of a bit given 2/3, L = 5", float(response(2 / 3, 5)), 2 / 3),
         at_least("regret where all are given 2/3, L = 5 to 12: least", min(thirds[n] for n in range(5, 13)), 1 / 12),

@@ -113,7 +113,6 @@ def the_switching_rule() -> list[Claim]:
     distance = sequence_tv(model, robust, T, 4000, seed=0)
     bias = np.append(0.5 + 1e-6, np.linspace(0.51, 0.75, 25))  # just off a tie
     warm, cold = ([chance_of_a_switch(((p, T),), eta, T - 1) for p in bias] for eta in (1 / 32, 1e-9))
-
     return [
         equals("chance of a switch in distribution, exact", exact, 0.0522, 5e-5),
         equals("the same, sampled", seen, exact, 4 * math.sqrt(exact * (1 - exact) / n)),

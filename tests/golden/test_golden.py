@@ -17,6 +17,8 @@ import pytest
 
 from . import api
 
+pytestmark = pytest.mark.needs("pandas", "polars")  # for streams and audits
+
 DATA = Path(__file__).parent / "data"
 NEAR = 1e-12
 

@@ -50,7 +50,7 @@ def test_a_sequence_is_as_likely_as_the_predictors_make_it_on_average(seed: int)
     for t in range(tokens.shape[1]):
         memory = mixture.update(memory, tokens[:, t])
     each = np.stack([w * chance(part, tokens) for w, part in zip(shares, parts, strict=True)], -1)
-    np.testing.assert_allclose(mixture.posterior(memory), each / each.sum(-1, keepdims=True), rtol=1e-10, atol=1e-300)
+    np.testing.assert_allclose(mixture.shares(memory), each / each.sum(-1, keepdims=True), rtol=1e-10, atol=1e-300)
 
 
 def test_its_log_loss_is_near_the_best_beyond_all_floats() -> None:
@@ -109,7 +109,7 @@ def test_what_everyone_excluded_changes_no_weights() -> None:
     memory = mixture.start()
     for token, expected in ((0, [0.625, 0, 0.375]), (0, [25 / 34, 0, 9 / 34]), (1, [25 / 34, 0, 9 / 34])):
         memory = mixture.update(memory, token)
-        np.testing.assert_allclose(mixture.posterior(memory), expected, rtol=1e-12)
+        np.testing.assert_allclose(mixture.shares(memory), expected, rtol=1e-12)
     np.testing.assert_allclose(mixture.predict_sequence([0, 0, 1, 0])[-1], [1, 0])
 
 
@@ -190,7 +190,7 @@ def test_the_sequence_that_ruins_it() -> None:
         memory = mixture.start()
         for state in states[:60]:
             memory = mixture.update(memory, state)
-        assert mixture.posterior(memory)[1] < 1 / T, "the urn has less weight than at first"
+        assert mixture.shares(memory)[1] < 1 / T, "the urn has less weight than at first"
         eta = T**-0.5
         regrets.append(lr.external_regret(coin, lr.policies.Respond(mixture, coin, eta), states)[-1])
         safe = lr.robustify(model, coin, T)

@@ -47,7 +47,7 @@ class Hedge(Policy):
 
     problem: DecisionProblem
     horizon: int
-    rate: float | None = None
+    rate: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -75,12 +75,10 @@ class Hedge(Policy):
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
         """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
-        assert self.rate is not None
         return certificates.hedge(problem, horizon, self.rate)
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What it loses at most after an alarm, by the steps that are left."""
-        assert self.rate is not None
         return partial(every_start.hedge_after, problem, self.rate)
 
     def policy_of_counts(self, counts: Array) -> Array:
@@ -155,8 +153,8 @@ class FixedShare(Policy):
 
     problem: DecisionProblem
     horizon: int
-    rate: float | None = None
-    share: float | None = None
+    rate: float = None  # type: ignore[assignment]
+    share: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -178,20 +176,14 @@ class FixedShare(Policy):
         shape = tuple(memory.weights_A.shape[:-1])
         token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape, like=memory.weights_A)
         earned_A = action_utilities(self.problem, token, memory.weights_A)
-        assert self.rate is not None
-        assert self.share is not None
         return FixedShareMemory(last(shared(first(memory.weights_A), earned_A, self.rate, self.share)))
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
         """What it loses at most to the best fixed action in the first ``horizon`` steps."""
-        assert self.rate is not None
-        assert self.share is not None
         return certificates.fixed_share(problem, horizon, self.rate, self.share)
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What it loses at most after an alarm, by the steps that are left."""
-        assert self.rate is not None
-        assert self.share is not None
         return partial(every_start.fixed_share_after, problem, self.rate, self.share)
 
 
@@ -232,7 +224,7 @@ class RestartHedge(Policy):
     problem: DecisionProblem
     window: int
     averaged: bool = True
-    rate: float | None = None
+    rate: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         a_problem(self.problem)

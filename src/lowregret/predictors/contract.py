@@ -25,7 +25,7 @@ class Predictor(Protocol):
 
     @abstractmethod
     def predict(self, memory: Any) -> Array:
-        """The law of the next token, ``[..., S]``."""
+        """The distribution of the next token, ``[..., S]``."""
         ...
 
     @abstractmethod
@@ -35,47 +35,48 @@ class Predictor(Protocol):
 
     def predict_sequence(self, tokens: Array) -> Array:
         """``probs[..., T, S]`` for ``tokens[..., T]``; ``probs[..., t, :]`` has seen only ``tokens[..., :t]``."""
-        return unroll(self, tokens)
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        laws = ability(self, "laws")  # all steps at once, where there is such a form
+        return unroll(self, tokens) if laws is None else laws(tokens)
 
 
 def unroll(predictor: Predictor, tokens: Array) -> Array:
-    """The teacher-forced form of any predictor, step by step."""
-    tokens = inputs.sequences_of(tokens, predictor.n_states)
+    """What any predictor predicts before each of the (checked) tokens ``[..., T]``, step by step."""
     xp, shape = namespace(tokens), tuple(tokens.shape[:-1])
     memory = predictor.start(shape, like=tokens)
-    laws = []
+    probs = []
     for t in range(tokens.shape[-1]):
-        laws.append(asked(predictor, memory, shape))
+        probs.append(asked(predictor, memory, shape))
         if t + 1 < tokens.shape[-1]:
             memory = predictor.update(memory, tokens[..., t])
-    return xp.stack(laws, axis=-2)
+    return xp.stack(probs, axis=-2)
 
 
 def asked(predictor: Predictor, memory: Any, shape: tuple[int, ...]) -> Array:
     """What any predictor predicts now, checked unless the predictor is one of ours."""
-    law = predictor.predict(memory)
-    return law if vouched(predictor) else said_by(predictor, law, predictor.n_states, shape)
+    probs = predictor.predict(memory)
+    return probs if vouched(predictor) else said_by(predictor, probs, predictor.n_states, shape)
 
 
 def asked_sequence(predictor: Predictor, tokens: Array) -> Array:
-    """What it predicts before each of the (checked) tokens ``[..., T]``; laws are checked unless it is one of ours."""
+    """What it predicts before each of the (checked) tokens ``[..., T]``; checked unless it is one of ours."""
     if vouched(predictor):
         return ability(predictor, "laws", predictor.predict_sequence)(tokens)
     return said_by(predictor, predictor.predict_sequence(tokens), predictor.n_states, tuple(tokens.shape))
 
 
-def said_by(player: Any, laws: Any, width: int, shape: tuple[int, ...]) -> Array:
-    """The laws, or mixed actions, of a predictor or policy that is not one of ours, checked."""
-    return inputs.probs_of(laws, width, f"the probabilities of {type(player).__name__}", shape=shape)
+def said_by(player: Any, probs: Any, width: int, shape: tuple[int, ...]) -> Array:
+    """The distributions, or mixed actions, of a predictor or policy that is not one of ours, checked."""
+    return inputs.probs_of(probs, width, f"the probabilities of {type(player).__name__}", shape=shape)
 
 
 def vouched(player: Any) -> bool:
-    """Whether a predictor or policy is one of ours, which gives laws by construction: nothing to check."""
+    """Whether a predictor or policy is one of ours, which gives probabilities by construction: nothing to check."""
     return type(player).__module__.startswith(_OWN)
 
 
-_ROOMS = ("predictors", "policies", "contexts", "robust", "evaluate")
-_OWN = tuple(f"{__name__.removesuffix('predictors.contract')}{room}." for room in _ROOMS)
+_FOLDERS = ("predictors", "policies", "robust", "evaluate")
+_OWN = tuple(f"{__name__.removesuffix('predictors.contract')}{folder}." for folder in _FOLDERS)
 
 
 def same_states(predictor: Any, problem: DecisionProblem) -> None:

@@ -22,10 +22,10 @@ class MixtureMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture(Predictor):
-    """The Bayesian mixture: each predictor's weight is its prior weight times how likely it made what came.
+    """The Bayesian mixture: each predictor's weight is its prior weight times how likely it made the tokens so far.
 
-    Its log loss is never more than ln(1/weight) above that of any of the predictors, ln N for equal weights. If one of
-    them is the law of the world, its weight is also how close the mixture is: TV <= 1 - weight, without any test. Log
+    Its log loss is never more than ln(1/weight) above that of any of the predictors, ln N for equal weights. If the
+    world is as one of them says, its weight is also how close the mixture is: TV <= 1 - weight, without any test. Log
     loss is not what is at stake, however: a predictor that is a little wrong wherever it matters and right wherever it
     does not keeps all the weight, and the regret of responses to it grows with every step.
 
@@ -46,7 +46,7 @@ class Mixture(Predictor):
     """
 
     predictors: tuple[Predictor, ...]
-    weights: tuple[float, ...] | None = None
+    weights: tuple[float, ...] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not isinstance(self.predictors, Sequence) or len(self.predictors) == 0:
@@ -63,8 +63,7 @@ class Mixture(Predictor):
             raise ValueError(f"weights must be one for each of the {N} predictors, got shape {weights.shape}")
         if not (inputs.probs_of(weights, N, "weights") > 0).all():
             raise ValueError(f"weights must be positive, got {weights.tolist()}: leave out what has none")
-        object.__setattr__(self, "predictors", parts)
-        object.__setattr__(self, "weights", tuple(weights.tolist()))
+        inputs.keep(self, predictors=parts, weights=tuple(weights.tolist()))
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
@@ -89,7 +88,7 @@ class Mixture(Predictor):
         return MixtureMemory(parts, laws, none + constant(self._log_prior, laws))
 
     def predict(self, memory: MixtureMemory) -> Array:
-        mixed = namespace(memory.laws).sum(in_float64(memory.laws) * self.posterior(memory)[..., None], axis=-2)
+        mixed = namespace(memory.laws).sum(in_float64(memory.laws) * self.shares(memory)[..., None], axis=-2)
         return astype(mixed, memory.laws.dtype)
 
     def update(self, memory: MixtureMemory, token: Array) -> MixtureMemory:
@@ -100,43 +99,34 @@ class Mixture(Predictor):
         log_weights = _reweighted(memory.log_weights, likely_N)
         return MixtureMemory(parts, self._stacked(self._asked(parts, shape)), log_weights)
 
-    def posterior(self, memory: MixtureMemory) -> Array:
+    def shares(self, memory: MixtureMemory) -> Array:
         """The weight of each predictor now, ``[..., N]``."""
         xp = namespace(memory.log_weights)
         return last(softmax(xp.moveaxis(memory.log_weights, -1, 0)))
 
-    def shares(self, memory: MixtureMemory) -> Array:
-        """The same, under the name that everything made of models uses for it."""
-        return self.posterior(memory)
-
     def delta_for(self, delta: float) -> float:
         """At which delta to guard the mixture so that each of its models keeps P(switch) <= ``delta``.
 
-        The mixture's law is the average of theirs: P(switch) under model i is at most that under the mixture divided by
-        its weight w_i. So delta times the least weight, delta / N for equal ones.
+        The mixture's distribution is the average of theirs: P(switch) under model i is at most that under the mixture,
+        divided by its weight w_i. So delta times the least weight, delta / N for equal ones.
 
         >>> from lowregret import PolyaUrn
         >>> from lowregret.predictors import Scheduled
         >>> round(Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)], weights=[0.8, 0.2]).delta_for(0.01), 4)
         0.002
         """
-        assert self.weights is not None
         return inputs.probability(delta, "delta") * min(self.weights)
 
     def of_models(self, tv_bound: float) -> str:
         """What a bound on the chance of a switch under the mixture implies for each of the models."""
-        assert self.weights is not None
         each = [min(1.0, tv_bound / weight) for weight in self.weights]
         if max(each) - min(each) <= 1e-12:
             return f"Where any one of the {len(each)} models is right, a switch has a chance of at most {each[0]:.3g}."
-        told = ", ".join(f"{chance:.3g}" for chance in each)
-        return f"Where one of the {len(each)} models is right, a switch has a chance of at most {told}, in their order."
-
-    def predict_sequence(self, tokens: Array) -> Array:
-        return self.laws(inputs.sequences_of(tokens, self.n_states))
+        most = ", ".join(f"{chance:.3g}" for chance in each)
+        return f"Where one of the {len(each)} models is right, a switch has a chance of at most {most}, in their order."
 
     def laws(self, tokens: Array) -> Array:
-        """``predict_sequence`` without its checks; the laws of the predictors are checked."""
+        """``predict_sequence`` without its checks; what the predictors predict is checked."""
         laws_NxTxS = self._stacked([asked_sequence(part, tokens) for part in self.predictors])
         xp, mixed = namespace(laws_NxTxS), in_float64(laws_NxTxS)
         likely_N = xp.moveaxis(pick(xp.moveaxis(mixed, -1, 0), tokens[..., None]), -1, 0)  # [N, ..., T]
@@ -159,7 +149,6 @@ class Mixture(Predictor):
 
     @property
     def _log_prior(self) -> np.ndarray:
-        assert self.weights is not None
         return np.log(self.weights)
 
     def _started(self, shape: tuple[int, ...], like: Array | None) -> tuple[Any, ...]:
@@ -170,7 +159,7 @@ class Mixture(Predictor):
 
     @staticmethod
     def _stacked(laws: list[Array]) -> Array:
-        """The laws side by side, ``[..., N, S]``, in the widest of their precisions."""
+        """The forecasts side by side, ``[..., N, S]``, in the widest of their precisions."""
         xp = namespace(*laws)
         dtype = xp.result_type(*laws)
         return xp.stack([astype(law, dtype) for law in laws], axis=-2)

@@ -48,9 +48,6 @@ class Scheduled(Predictor):
         inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.step.shape))
         return StepMemory(memory.step + 1)
 
-    def predict_sequence(self, tokens: Array) -> Array:
-        return self.laws(inputs.sequences_of(tokens, self.n_states))
-
     def laws(self, tokens: Array) -> Array:
         """``predict_sequence`` without its checks."""
         xp = namespace(tokens)
@@ -120,9 +117,6 @@ class Markov(Predictor):
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         context = (memory.context * self.n_states + token) % self.n_states**self.window
         return MarkovMemory(context, memory.seen + 1)
-
-    def predict_sequence(self, tokens: Array) -> Array:
-        return self.laws(inputs.sequences_of(tokens, self.n_states))
 
     def laws(self, tokens: Array) -> Array:
         """``predict_sequence`` without its checks."""

@@ -36,6 +36,13 @@ class UrnMemory(NamedTuple):
     seen: Array  # [...], tokens so far
 
 
+def empty_urn(n_states: int, prior: float, batch_shape: Any, like: Array | None) -> UrnMemory:
+    """Before the first token: ``prior`` sightings of every state."""
+    shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
+    counts_S = xp.full((n_states, *shape), float(prior), dtype=float_type(xp, where), device=where)
+    return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
+
+
 @dataclass(frozen=True)
 class PolyaUrn(Predictor):
     """Equation (1): the next token is as likely as it was frequent, after ``prior`` sightings of every state.
@@ -55,9 +62,7 @@ class PolyaUrn(Predictor):
         inputs.keep(self, n_states=n_states, prior=prior)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
-        shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
-        counts_S = xp.full((self.n_states, *shape), float(self.prior), dtype=float_type(xp, where), device=where)
-        return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
+        return empty_urn(self.n_states, self.prior, batch_shape, like)
 
     def predict(self, memory: UrnMemory) -> Array:
         return memory.counts / (memory.seen + self.n_states * self.prior)[..., None]
@@ -65,9 +70,6 @@ class PolyaUrn(Predictor):
     def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         return UrnMemory(memory.counts + last(one_hot(token, self.n_states)), memory.seen + 1)
-
-    def predict_sequence(self, tokens: Array) -> Array:
-        return self.laws(inputs.sequences_of(tokens, self.n_states))
 
     def laws(self, tokens: Array) -> Array:
         """``predict_sequence`` without its checks."""
@@ -138,7 +140,7 @@ class ShrunkUrn(Predictor):
 
     problem: DecisionProblem
     horizon: int
-    c: float | None = None
+    c: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -166,9 +168,7 @@ class ShrunkUrn(Predictor):
         return self.problem.n_states
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
-        shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
-        counts_S = xp.zeros((self.n_states, *shape), dtype=float_type(xp, where), device=where)
-        return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
+        return empty_urn(self.n_states, 0.0, batch_shape, like)
 
     def predict(self, memory: UrnMemory) -> Array:
         return self._law(memory.counts, memory.seen)
@@ -193,7 +193,6 @@ class ShrunkUrn(Predictor):
         return self._law(in_float64(counts), xp.sum(counts, axis=-1))
 
     def _law(self, counts: Array, seen: Array) -> Array:
-        assert self.c is not None
         weight = self.c / self.horizon
         if self.c > 1 and self.problem.n_actions == 2:
             lead = mix(self.problem.advantage, first(counts))[0] * weight
@@ -208,14 +207,12 @@ class ShrunkUrn(Predictor):
         """What quantal responses at this temperature lose at most; None for other problems, longer runs, schedules."""
         if temperature is None or horizon > self.horizon or problem != self.problem:
             return None
-        assert self.c is not None
         return certificates.shrunk_urn(problem, horizon, temperature, self.c, self.horizon)
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What quantal responses to it lose at most after an alarm: those of Hedge, and where it is clipped."""
         if temperature is None or steps > self.horizon or problem != self.problem:
             return None
-        assert self.c is not None
         own = partial(every_start.hedge_after, problem, self.c / (self.horizon * temperature))
         if self.c <= 1:
             return own
