@@ -71,8 +71,7 @@ def test_permissions_stay(tmp_path: Path) -> None:
 
 
 def test_trying_leaves_nothing(tmp_path: Path) -> None:
-    files.writable(tmp_path / "a/b/c.txt", None)
-    files.writable(tmp_path / "x/y", folder=True)
+    files.writable(tmp_path / "a/b/c.txt")
     assert not list(tmp_path.iterdir())
     for wrong in (Path("/proc/none/x"), tmp_path / ("n" * 300)):
         with pytest.raises(OSError, match="cannot be written: "):
@@ -116,3 +115,16 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path: Path) -> None:
     with files.locked(path, "busy"), pytest.raises(ValueError, match="busy"), files.locked(path, "busy"):
         pass
     assert not path.exists()
+
+
+def test_a_lock_whose_file_was_just_removed_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last holder removed the name between opening and locking: another process may make and lock a new file."""
+    path, flock = tmp_path / ".lock", files.fcntl.flock
+
+    def late(*arguments: Any) -> None:
+        path.unlink()
+        flock(*arguments)
+
+    monkeypatch.setattr(files.fcntl, "flock", late)
+    with pytest.raises(ValueError, match="busy"), files.locked(path, "busy"):
+        pass

@@ -224,7 +224,7 @@ def array_of(values: Any, name: str, wants: str = "an array or a list with rows 
         values = _number(values)
     try:
         return np.asarray(values) if isinstance(values, np.ndarray) else as_array(values)
-    except Exception as error:  # a caller's object may raise anything when it is asked for numbers
+    except Exception as error:  # a caller's object may raise anything when it is made numbers
         raise ValueError(f"{name} must be {wants}, got {shown(values)}: {error}") from error
 
 
@@ -244,7 +244,7 @@ def _masked(values: Any) -> bool:
 def tokens_of(
     tokens: Any, n_states: int, name: str = "tokens", shape: tuple[int, ...] | None = None, like: Array | None = None
 ) -> Array:
-    """Integers in ``0 .. n_states - 1``, of the given shape if one is asked for, beside ``like`` if it is given."""
+    """Integers in ``0 .. n_states - 1``, of the given shape if there is one, beside ``like`` if it is given."""
     if type(tokens) is int and shape == ():  # one stream, one step: the path that must cost nothing
         if not 0 <= tokens < n_states:
             raise ValueError(f"{name} must lie in 0..{n_states - 1}, got {shown(tokens)}")
@@ -277,7 +277,7 @@ def sequences_of(tokens: Any, n_states: int, name: str = "tokens") -> Array:
 
 
 def table_of(values: Any, name: str) -> np.ndarray:
-    """A copy of a table of laws as a NumPy array in float64; ``probs_of`` checks the numbers."""
+    """A copy of a table of probabilities as a NumPy array in float64; ``probs_of`` checks the numbers."""
     return np.array(to_numpy(_floats(values, name)), dtype=np.float64)
 
 

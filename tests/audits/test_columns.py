@@ -190,9 +190,11 @@ def test_a_cutoff_is_when_a_forecast_was_made_and_else_a_threshold(cutoff: Any, 
     assert (own.cutoff == "cutoff") == is_read
 
 
-def test_steps_may_be_numbers_written_as_texts() -> None:
-    own = ROWS.with_columns(day=pl.col("day").cast(pl.String) + " ")[::-1]
-    assert money(own, **NAMED) == money(ROWS, **NAMED)
+@pytest.mark.parametrize("form", ["{} ", "+{}", "{}.0", "{},0", "{}e0"])
+def test_steps_may_be_numbers_written_as_texts(form: str, tmp_path: Path) -> None:
+    own = ROWS.with_columns(day=pl.format(form, "day"))[::-1]
+    own.write_csv(tmp_path / "log.csv")
+    assert money(own, **NAMED) == money(tmp_path / "log.csv", **NAMED) == money(ROWS, **NAMED)
 
 
 def test_times_are_found_though_one_cell_is_none() -> None:

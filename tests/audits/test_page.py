@@ -125,6 +125,9 @@ def test_money_over_time(make, first):
             lines[kind] = line[days]
             np.testing.assert_allclose(x_of(points[:, 0]), at, atol=(at[-1] - at[0]) / 1000)
             np.testing.assert_allclose(y_of(points[:, 1]), line[days], atol=0.3 * unit)
+        names = {"model": "acting on the model", "guard": "guarded", "best": answer.BEST}
+        ends = [f"{name} {lines[kind][-1]:,.0f} euros" for kind, name in names.items()]
+        assert drawing["title"].endswith(f" In the end: {', '.join(ends)}.")
         ((between,),) = [drawing["lines"]["between"]]
         outline = np.concatenate([lines["model"], lines["guard"][::-1]])
         np.testing.assert_allclose(y_of(between[:, 1]), outline, atol=0.3 * unit)
@@ -176,6 +179,9 @@ def test_reliability_up_to_the_alarm_and_after_it(how):
             wide = 1.96**2 / n  # the ends are where (p - share)^2 = wide p (1 - p)
             ends = np.roots([1 + wide, -2 * share - wide, share**2])
             np.testing.assert_allclose(sorted(y_of(bar[:, 1])), sorted(ends.real), atol=y_unit * 0.2)
+        each = zip(forecasts, shares, steps, strict=True)
+        shown = [f"{p:.0%} forecast, {q:.0%} occurred, {n:.0f} day{'' if n == 1 else 's'}" for p, q, n in each]
+        assert set(shown) <= set(read.texts["title"])
         off = np.abs(shares - forecasts) * np.sqrt(steps / (forecasts * (1 - forecasts) + 1 / steps))
         k = off.argmax()
         days, share = f"({steps[k]:,.0f} days)", f"wet occurred in {shares[k]:.0%}."
@@ -246,7 +252,13 @@ def test_quantiles_have_their_coverage():
 
 def test_the_table_of_streams():
     found = forty(alarms=FORTY | {1: (400, 430)}, named=FORTY, follows=[6])
-    _, rows, _ = Reader(page(found)).tables
+    read = Reader(page(found))
+    assert read.texts["p"][0] == "Audit of shops.csv: 40 shops, 500 days, 1 January 2026 to 15 May 2027"
+    promise = (
+        "whatever happens, the guard earns at most 10.50 euros per day less than the best fixed action of its shop"
+    )
+    assert promise in read.texts["dd"]
+    _, rows, _ = read.tables
     header = ["difference guarded", "wrong since about", "alarm", "followed at the end"]
     assert rows[0] == ["shop", "days", "acting on the model", *header]
     alarmed = sorted([*FORTY, 1], reverse=True)  # those with a larger number have more evidence

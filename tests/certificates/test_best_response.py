@@ -1,18 +1,62 @@
 """What a bet against a best response is charged: by corners of all laws, by search, by enumeration, in every bound."""
 
 import math
-from itertools import product
+from itertools import combinations, product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import lowregret as lr
 from lowregret.certificates import best_response, coupled, every_start, switching
+from lowregret.certificates.every_start import Prior
 
 from ..literal_theorem import by_prefix, chance_of, some_forecasts, some_game
-from .literal_best_response import corner_laws, told
 
 MATCHING, RPS, SHOP = lr.matching(), lr.rock_paper_scissors(), lr.newsvendor(list(range(10)), 5, 3)
+
+
+class Literal(NamedTuple):
+    alarm: int  # T + 1 for never
+    gain_TxA: np.ndarray  # what each action earned more than the best response
+
+
+def run_literally(
+    problem: lr.DecisionProblem, prior: Prior, delta: float, laws_TxS: np.ndarray, states_T: np.ndarray
+) -> Literal:
+    """Bets on every action against the best response; charged psi+."""
+    U, T, alarm, gains = problem.utility, len(states_T), len(states_T) + 1, []
+    wealth_AxK, unspent = np.zeros((len(U), len(prior.rates_K))), 1.0
+    for t in range(1, T + 1):
+        p, state = laws_TxS[t - 1], int(states_T[t - 1])
+        b = int(np.argmax(U @ p))
+        x_AxS = U - U[b]
+        fresh_K = prior.weights_K(t)
+        unspent -= len(U) * fresh_K.sum()
+        for c in range(len(U)):
+            for k, rate in enumerate(prior.rates_K):
+                charge = max(math.log(float(p @ np.exp(rate * x_AxS[c]))), 0.0)
+                wealth_AxK[c, k] = (wealth_AxK[c, k] + fresh_K[k]) * math.exp(rate * x_AxS[c, state] - charge)
+        gains.append(x_AxS[:, state])
+        if alarm > T and (wealth_AxK.sum() + unspent >= 1 / delta or p[state] == 0):
+            alarm = t
+    return Literal(alarm, np.array(gains))
+
+
+def corner_laws(problem: lr.DecisionProblem, b: int) -> list[np.ndarray]:
+    """All corners of the laws to which b is a best response: S - 1 of the inequalities hold with equality."""
+    U = problem.utility
+    S = U.shape[1]
+    rows = np.concatenate([np.delete(U, b, axis=0) - U[b], -np.eye(S)])  # each at most 0
+    found = []
+    for tight in combinations(range(len(rows)), S - 1):
+        matrix = np.concatenate([rows[list(tight)], np.ones((1, S))])
+        if abs(np.linalg.det(matrix)) < 1e-10:
+            continue
+        law = np.linalg.solve(matrix, np.append(np.zeros(S - 1), 1.0))
+        if (rows @ law <= 1e-12).all():
+            found.append(np.clip(law, 0, None) / np.clip(law, 0, None).sum())
+    return found
 
 
 def problems(count: int, seed: int = 0) -> list[lr.DecisionProblem]:
@@ -159,7 +203,7 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
 
 def test_changing_payoffs_are_charged_by_the_widest() -> None:
     rng, rates = np.random.default_rng(8), np.array([0.1, 1.0])
-    wide = best_response.kappa(RPS.widest, rates)
+    wide = best_response.kappa(RPS.payoff_range, rates)
     assert all(
         (best_response.kappa(lr.DecisionProblem(U), rates) <= wide).all() for U in rng.uniform(-1, 1, (50, 3, 3))
     )
@@ -186,7 +230,7 @@ def test_every_sequence_of_small_problems_is_within_the_bounds() -> None:
             tables = [np.full((S**t, S), 0.5) for t in range(T)]  # ties throughout
         states = enumerated(T, S)
         laws = by_prefix(tables, states)
-        runs = [told(problem, prior, delta, laws[n], states[n]) for n in range(len(states))]
+        runs = [run_literally(problem, prior, delta, laws[n], states[n]) for n in range(len(states))]
         chance = chance_of(laws, states)
         alarm = sum(p for p, run in zip(chance, runs, strict=True) if run.alarm <= T)
         assert alarm <= delta + 1e-12

@@ -16,7 +16,7 @@ from ..conftest import random_markov
 T, DELTA = 9, 0.4
 MATCHING = lr.matching()
 SETTINGS: dict[str, Any] = {
-    "with a way back": algorithm_1(MATCHING, lr.ExactTest(DELTA, T)),
+    "with recovery": algorithm_1(MATCHING, lr.ExactTest(DELTA, T)),
     "onto the urn": algorithm_1(MATCHING, lr.ExactTest(DELTA, T), lr.PolyaUrn(2)),
     "any problem": algorithm_1(None, lr.VRegret(T, delta=DELTA)),
 }
@@ -55,8 +55,8 @@ def test_averaged_restarts_by_enumeration() -> None:
     assert 0 < found <= safe.certificate.next_token_tv == pytest.approx(0.8 * (T - 1) / T)
 
 
-def test_it_is_told_in_json_and_in_words() -> None:
-    given = SETTINGS["with a way back"].certificate
+def test_it_is_in_json_and_in_words() -> None:
+    given = SETTINGS["with recovery"].certificate
     assert json.loads(given.to_json())["next_token_tv"] == given.next_token_tv
     assert f"token   <= {given.next_token_tv:.3g} in TV" in str(given)
     assert given.at(4).next_token_tv == pytest.approx(DELTA * 3 / 4)

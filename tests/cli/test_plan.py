@@ -1,6 +1,5 @@
 """``lowregret plan`` as a user meets it: what it says is what the delays are, and what cannot be planned is refused."""
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,6 @@ from typing import Any
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import best_response
-from lowregret.engine import prior_of
 from lowregret.guard import delay
 
 pytestmark = pytest.mark.needs("typer")
@@ -92,17 +89,8 @@ def test_what_cannot_be_planned_is_refused(payoffs: Path, arguments: list[str], 
     assert says in re.sub(r"[\s│]+", " ", done.output)
 
 
-def test_beside_a_second_bettor_the_closed_form_is_charged_by_pairs() -> None:
-    """The rate that needs least, by hand."""
-    coin = lr.matching()
-    guard = lr.Guard(coin, test=lr.ExactTest(0.05, 1000))
-    found, prior = delay(guard, forecast=[0.8, 0.2], truth=[0.2, 0.8], runs=100), prior_of(guard.setting)
-    needs = []
-    for k, rate in enumerate(prior.rates_K):
-        growth = rate * 0.6 - float(best_response.two_point(rate, 1.0, 1.0))
-        if growth > 0:
-            stake = prior.weights_K(501)[k] * (1 + 1 / math.expm1(growth))
-            needs.append(-math.log(stake * 0.05) / growth)
-    assert found.about == pytest.approx(min(needs))
+def test_what_is_lost_until_a_break_is_noticed() -> None:
+    guard = lr.Guard(lr.matching(), test=lr.ExactTest(0.05, 1000))
+    found = delay(guard, forecast=[0.8, 0.2], truth=[0.2, 0.8], runs=100)
     assert found.lost(10) == pytest.approx(6.0)
     assert found.lost(10_000) == pytest.approx(0.6 * 500)

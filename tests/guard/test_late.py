@@ -107,7 +107,7 @@ def test_outcomes_that_are_missing_in_some_streams() -> None:
 
 @pytest.mark.parametrize("problem", [COIN, TRADE], ids=["states", "numbers"])
 @pytest.mark.parametrize(("outcome", "missing", "says"), [
-    (np.ma.array([1, 1, 0], mask=[1, 0, 0]), [False, True, False], "does not name"),
+    (np.ma.array([1, 1, 0], mask=[1, 0, 0]), [False, True, False], "in one way"),
     (1, [False, True, False], "shape"),
     ([1], [False, True, False], "shape"),
     ([1, 1, 0], [False, True], "missing must be a mask of shape"),

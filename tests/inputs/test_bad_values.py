@@ -48,7 +48,7 @@ INSIDE = {  # hooks, and what searches share: called by the package with what it
     "evidence", "engine_for", "law", "within_horizon", "replaced", "over_episodes", "regret_bound", "law_of_counts",
     "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet", "envelope",
     "unit_numbers", "in_unit", "chances", "respond", "regret_after", "share", "refuse_misfit",
-    "told", "outcomes_of", "of_models", "shares", "utilities", "paid", "trusted", "promise", "at", "restated",
+    "outcomes_of", "of_models", "shares", "utilities", "paid", "trusted", "promise", "at", "restated",
     "certificate_of", "cells",
 }  # fmt: skip
 ELSEWHERE = {"Guard.save", "Guard.load", "Guard.loads", "warm_up"}  # they have their own tests

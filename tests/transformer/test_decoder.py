@@ -170,13 +170,6 @@ def test_it_keeps_the_laws_of_predictors(n_states: int) -> None:
     lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("test", [lr.ExactTest(1 / 16, 16), lr.RegretGap(16), lr.RegretRate(16)])
-def test_it_can_be_robustified(test: Any) -> None:
-    model = Transformer(Decoder(3, SMALL, seed=2))
-    robust = lr.robustify(model, lr.matching(3), test=test, fallback=lr.PolyaUrn(3))
-    lr.checks.check_robust(robust, horizon=SMALL.context, tolerance=1e-4)
-
-
 def test_streams_of_different_ages_share_a_memory() -> None:
     from lowregret.memory import where
 

@@ -73,8 +73,12 @@ def judge(
     if recording.references or recording.contexts:
         paid[BEST_OF_ALL] = _best_comparator(guard, block, recording, played)
     played = played._replace(paid=paid)
-    earned = {name: in_payoffs(problem, own_NxT, scale_NxT) * there_NxT for name, own_NxT in paid.items()}
     after_NxT = there_NxT & (np.arange(there_NxT.shape[1]) >= played.alarm_N[:, None]) & (played.alarm_N > 0)[:, None]
+
+    def earned(player: str, counted_NxT: np.ndarray) -> np.ndarray:
+        total_N: np.ndarray = (in_payoffs(problem, paid[player], scale_NxT) * counted_NxT).sum(axis=1)
+        return total_N
+
     N = len(every)
     since, returns, dropped = (np.zeros(N, dtype=np.int64) for _ in range(3))
     lost_to, follows = np.full(N, None, dtype=object), np.ones(N, dtype=bool)
@@ -95,10 +99,10 @@ def judge(
     seems_lag, guard_then = _if_late(guard, block, beyond)
     return Judged(
         steps=there_NxT.sum(axis=1),
-        totals={name: own_NxT.sum(axis=1) for name, own_NxT in earned.items()},
+        totals={name: earned(name, there_NxT) for name in paid},  # one player after the other: each takes memory
         steps_after=after_NxT.sum(axis=1),
-        model_after=(earned["model"] * after_NxT).sum(axis=1),
-        guard_after=(earned["guard"] * after_NxT).sum(axis=1),
+        model_after=earned("model", after_NxT),
+        guard_after=earned("guard", after_NxT),
         best_action=np.array([str(action) for action in problem.actions])[best_N],
         alarm=played.alarm_N,
         since=since,

@@ -28,7 +28,7 @@ BINS, POINTS = 10, 240  # of probabilities; of a curve
 _CELLS = 1 << 18  # steps times states and actions of a block: small enough for the cache
 _ALONE = 8  # a step of a few streams takes as long as one of so many more
 _SMALL = 1_000_000  # rows: up to here the fallback is played alone as well
-_LARGE, _PART = 1 << 31, 1 << 29  # bytes of rows: more are dealt out, in parts of about so many
+_LARGE, _PART = 1 << 31, 1 << 26  # bytes of rows: more are dealt out, in parts of about so many
 _THREADS = 2
 
 
@@ -137,8 +137,10 @@ def judged_table(
     def one(guard: Guard, block: Block) -> tuple[Any, ...]:
         judged = judge(guard, block, recording, whole.rows <= _SMALL, log_level, None if is_given else beyond)
         point_NxT, there_NxT, scale_NxT = _points(table, block, whole), block.there_NxT, block.side.scale
-        paid = {name: in_payoffs(problem, own, scale_NxT) * there_NxT for name, own in judged.played.paid.items()}
-        money = {name: np.bincount(point_NxT.ravel(), own_NxT.ravel(), POINTS) for name, own_NxT in paid.items()}
+        money = {}
+        for name, own_NxT in judged.played.paid.items():  # one player after the other: each takes memory
+            paid_NxT = in_payoffs(problem, own_NxT, scale_NxT) * there_NxT
+            money[name] = np.bincount(point_NxT.ravel(), paid_NxT.ravel(), POINTS)
         is_longest_N = block.lengths_N == whole.longest
         promised = [guard.certificate_of(judged.played.guard.rows[is_longest_N])] if is_longest_N.any() else []
         return block.index_N, judged.columns, _reliability(block, judged.alarm), money, promised

@@ -118,7 +118,7 @@ class AuditSettings:
 
 
 class AuditFile(NamedTuple):
-    """An audit as a file describes it: ``audit(file.log, stakes_in(file.payoffs), **vars(file.settings))``."""
+    """An audit as a file describes it: ``audit(file.log, payoffs_in(file.payoffs), **vars(file.settings))``."""
 
     log: tuple[Path, ...] = ()
     payoffs: Path | None = None

@@ -26,7 +26,7 @@ _OFFSETS = {"Z": 0, "UTC": 0} | {  # in seconds
 }
 _OFFSETS |= {zone[:3]: ahead for zone, ahead in _OFFSETS.items() if zone.endswith(":00")}
 _ZONED = re.compile(r"(Z|UTC|[+-]\d\d(:?\d\d)?)$", re.ASCII)
-_NUMBER = re.compile(r"[+-]?\d{1,19}([.,]\d*)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d{1,19}([.,]\d*)?([eE][+-]?\d+)?", re.ASCII)
 _NS = 10**9
 _SECONDS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}
 _MEASURES = (
@@ -223,17 +223,17 @@ def rhythms_of(clock: Clock, code_R: np.ndarray) -> Rhythms:
         days = before.astype("datetime64[D]"), after.astype("datetime64[D]")
         are_business = np.is_busday(days[0]) & np.is_busday(days[1])
         tried["business days"] = np.where(are_business, np.busday_count(*days), -1)
-    found = dict[tuple[str, int], list[int]]()
-    steps, most = pl.col("kept").sum().over("code"), pl.col("kept").max().over("code")
+    steps, most, queries = pl.col("kept").sum().over("code"), pl.col("kept").max().over("code"), []
     for measure, apart in tried.items():
-        each = pl.DataFrame({"code": code_R[same], "apart": apart}).group_by("code", "apart").len("kept").sort("apart")
+        each = pl.LazyFrame({"code": code_R[same], "apart": apart}).group_by("code", "apart").len("kept").sort("apart")
         each = each.with_columns(steps=steps, is_measured=(pl.col("apart") >= 0).all().over("code"))
         each = each.filter((pl.col("kept") == most) & (pl.col("kept") >= _REGULAR * steps) & pl.col("is_measured"))
         each = each.filter((pl.col("apart") > 0) | (measure == first)).unique("code", keep="first", maintain_order=True)
         each = each.with_columns(gaps=pl.col("steps").cast(pl.Int64) - pl.col("kept"))
         usual = each.group_by("apart").agg(pl.sum("steps", "kept", "gaps"), (pl.col("gaps") > 0).sum().alias("streams"))
-        found |= {(measure, own): sums for own, *sums in usual.sort("apart").iter_rows()}
-    return Rhythms(found)
+        queries.append(usual.sort("apart"))
+    found = zip(tried, pl.collect_all(queries), strict=True)
+    return Rhythms({(measure, own): sums for measure, rows in found for own, *sums in rows.iter_rows()})
 
 
 def together(parts: Sequence[Rhythms]) -> Rhythms:

@@ -20,6 +20,7 @@ from .bounds import (
     quantal_loss,
     regret_gap_anytime,
     shrunk_urn,
+    smooth_cover_error,
     summed_temperature,
     theorem_3_1,
     theorem_c_4,
@@ -29,7 +30,6 @@ from .bounds import (
     windows,
 )
 from .certificate import Certificate, Promise
-from .cover import smooth_cover_error
 from .promises import AnyProblemCertificate
 from .switching import RecoveryBound
 

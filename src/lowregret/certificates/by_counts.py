@@ -13,7 +13,7 @@ from ..problems import DecisionProblem
 
 PolicyOfCounts = Callable[[np.ndarray], np.ndarray]
 
-LARGEST_TABLE = 2**28  # counts over all steps: a byte each, to find the way back
+LARGEST_TABLE = 2**28  # counts over all steps: a byte each, to trace a worst sequence
 
 
 class Lattice:

@@ -72,7 +72,7 @@ def audit(
         from ..audits.page import page
         from ..audits.reading import log_of
         from ..audits.settings import AuditFile, settings_in
-        from ..problems import currency_in, stakes_in
+        from ..problems import currency_in, payoffs_in
 
         file = AuditFile() if config is None else settings_in(config)
         paths = [Path(one) for one in log or file.log]
@@ -81,7 +81,7 @@ def audit(
             raise ValueError("LOG is missing: a file, several, or a folder; or log = NAME in --config")
         if payoffs is None:
             raise ValueError(_NO_PAYOFFS)
-        problem = stakes_in(payoffs)
+        problem = payoffs_in(payoffs)
         columns: dict[str, Any] = {"stream": stream, "order": order, "state": state, "known_at": known_at}
         columns["probs"] = None if probs is None else probs_in(probs, getattr(problem, "states", ()))
         columns["quantiles"] = None if quantiles is None else quantiles_in(quantiles)

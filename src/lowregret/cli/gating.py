@@ -86,7 +86,7 @@ def gate(
     with undecided(), refusals(), refused():
         from ..audits import gate_logs, gating
         from ..audits.reading import log_of
-        from ..problems import stakes_in
+        from ..problems import payoffs_in
 
         unfit = [f"--{name.replace('_', '-')}" for name in (_SCORES if payoffs else _FORECASTS) if name in given]
         if unfit:
@@ -103,7 +103,7 @@ def gate(
             keys |= {name: given[name] for name in ("item", "by", "score") if name in given}
             found = gate_logs.gate_scores(paths, new, current, low=low, high=high, alpha=alpha, **keys)
         else:
-            problem = stakes_in(payoffs)
+            problem = payoffs_in(payoffs)
             columns = {name: given.get(name) for name in ("stream", "order", "state", "known_at")}
             columns["probs"] = probs and probs_in(probs, getattr(problem, "states", ()))
             columns["quantiles"] = quantiles and quantiles_in(quantiles)

@@ -34,9 +34,9 @@ def plan(
     with refusals():
         from ..engine import ExactTest
         from ..guard import Guard, delay
-        from ..problems import payoffs_in
+        from ..problems import a_problem, payoffs_in
 
-        problem = payoffs_in(payoffs)
+        problem = a_problem(payoffs_in(payoffs))
         if (edge is None) == (forecast is None) or (forecast is None) != (truth is None):
             raise ValueError("plan needs --forecast and --truth, or --edge in their place")
         before, after = _chances_in(forecast, problem, "forecast"), _chances_in(truth, problem, "truth")

@@ -50,7 +50,7 @@ class Setting:
         self.response, self.lag, self.xp = response, lag, xp
         self.outcomes: Outcomes = Numbers(problem) if isinstance(problem, Payoff) else States(problem, xp)
         # All bounds depend on its span, contrast and number of actions alone.
-        self.payoff_range = cast(DecisionProblem, problem.widest if problem.is_changing else problem)
+        self.payoff_range = cast(DecisionProblem, problem.payoff_range if problem.is_changing else problem)
         self.has_fixed_payoffs = not problem.is_changing and self.outcomes.n_states > 0
         self.references, self.n_contexts = against.references, against.n_contexts
         self.n_comparators = against.count(self.outcomes.n_actions)

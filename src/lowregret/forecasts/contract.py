@@ -51,8 +51,8 @@ class Forecast(ABC):
         Third, what the outcome itself weighs among them: that of samples does.
         """
 
-    def told(self) -> dict[str, Any]:
-        """Itself as JSON values: the arguments it was made of, by name."""
+    def to_dict(self) -> dict[str, Any]:
+        """The arguments it was made of, by name, as JSON values."""
         return {name: part.tolist() for name, part in self._parts().items()}
 
     def at(self, index: Any) -> Self:

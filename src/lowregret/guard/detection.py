@@ -1,12 +1,9 @@
 """How long a break goes undetected: what to know before deciding whether a guard is worth having.
 
 A model gives the same forecast at every step; from some step on another distribution is true, and some action would
-earn more than the model's advice. The delay of the alarm is simulated, and given in closed form twice. *About*: the
-bettors on action c at rate lam_k that join at the break grow by g = lam_k E x_c - charge per step, if the break is as
-assumed. With those that join after it they are worth m + m' / (e^g - 1) at the break and must grow to 1 / delta: the
-least over c and k of ln(1 / delta / worth) / g, as in Wald's identity. *Promised*: statement (ii), inverted. Over n
-steps without an alarm no action gains interval(n), whatever the outcomes: one that gains more than interval(n) / n per
-step must raise an alarm within n.
+earn more than the model's advice. The delay of the alarm is simulated. What is *promised* is statement
+(ii), inverted: over n steps without an alarm no action gains interval(n), whatever the outcomes, so one that gains more
+than interval(n) / n per step must raise an alarm within n.
 """
 
 import math
@@ -16,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..certificates import Certificate, best_response
-from ..engine import Actions, Inputs, prior_of
+from ..certificates import Certificate
+from ..engine import Actions, Inputs
 from ..engine.loop import form_of
 from ..engine.responses import best_actions
 from ..problems import DecisionProblem
@@ -41,7 +38,6 @@ class Delay:
     ninetieth: float  # nine breaks in ten are detected by then
     detected: float  # the share of breaks that are detected at all
     too_early: float  # the share of runs with an alarm before the break
-    about: float  # in closed form
     promised: float  # by then it is detected for certain, if it costs its edge in every step
     certificate: float  # what all steps together may cost at most, per step
     least_edge: float  # what costs less than this until the end may never be detected
@@ -166,7 +162,6 @@ def delay(
         ninetieth=float(np.quantile(late_N, 0.9, method="inverted_cdf")),
         detected=float(np.isfinite(late_N).mean()),
         too_early=float(early.mean()),
-        about=_about(guard, gain_AxS, forecast_S, truth_S, since),
         promised=_promised(interval, cost, since, steps),
         certificate=float(units(certificate.at(steps).regret_bound)),
         least_edge=float(units(interval(since, steps) / (steps - since + 1))),
@@ -232,21 +227,6 @@ def _simulated(
         alarm_NxT = form_of(guard.engine, runs * steps).run(guard.engine.start(n), given, states_NxT).alarm_NxT
         times.append(np.where(alarm_NxT.any(axis=1), alarm_NxT.argmax(axis=1) + 1, steps + 1))
     return np.concatenate(times)
-
-
-def _about(guard: Guard, gain_AxS: np.ndarray, forecast_S: np.ndarray, truth_S: np.ndarray, since: int) -> float:
-    """What is needed over the growth of a step, for the action and the rate with which that is least."""
-    prior = prior_of(guard.setting)
-    rates_K = prior.rates_K
-    charge_AxK = np.log(np.exp(rates_K[:, None] * gain_AxS[:, None]) @ forecast_S)
-    if prior.share < 1:  # beside a second bettor, of which this knows nothing: charged by pairs
-        low_A, high_A = -gain_AxS.min(axis=1), gain_AxS.max(axis=1)
-        charge_AxK = best_response.two_point(rates_K, low_A[:, None], high_A[:, None])
-    growth_AxK = rates_K * (gain_AxS @ truth_S)[:, None] - np.maximum(charge_AxK, 0.0)
-    grows = growth_AxK > 0
-    growth_AxK = np.where(grows, growth_AxK, 1.0)
-    stake_AxK = prior.weights_K(since) + prior.weights_K(since + 1) / np.expm1(growth_AxK)
-    return float(np.where(grows, -np.log(stake_AxK * guard.test.delta) / growth_AxK, np.inf).min())
 
 
 def _promised(interval: Any, cost: float, since: int, steps: int) -> float:

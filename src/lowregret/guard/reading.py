@@ -125,12 +125,13 @@ class Reading:
 
     def outcome(self, shape: tuple[int, ...], outcome: Any, missing: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """The outcomes ``[N]``, and where there is none (None: everywhere is one)."""
-        mask = _missing(outcome, shape, missing)
+        if isinstance(outcome, np.ma.MaskedArray):
+            if missing is not None:
+                raise ValueError("outcomes are masked, and missing= is given too: mark what is missing in one way")
+            outcome, missing = outcome.data, np.ma.getmaskarray(outcome)
+        mask, problem = _missing(outcome, shape, missing), self.problem
         if mask is not None:
             outcome = self._filled(outcome, mask)
-        elif isinstance(outcome, np.ma.MaskedArray) and not np.ma.getmaskarray(outcome).any():
-            outcome = np.ma.getdata(outcome)
-        problem = self.problem
         if isinstance(problem, Payoff):
             found = problem.outcomes_of(outcome, "outcome", shape=shape)
         else:
@@ -147,23 +148,16 @@ class Reading:
         """Outcomes with any possible one in place of each that is missing."""
         if isinstance(outcome, Positions):
             return Positions(self._filled(outcome.at, mask))
-        values = np.array(outcome, dtype=object) if isinstance(outcome, (list, tuple)) else outcome
-        values = values if isinstance(values, np.ma.MaskedArray) else to_numpy(inputs.array_of(values, "outcomes"))
+        is_list = isinstance(outcome, (list, tuple))
+        values = np.array(outcome, dtype=object) if is_list else to_numpy(inputs.array_of(outcome, "outcomes"))
         if values.shape != mask.shape:
             raise ValueError(f"outcomes must have shape {mask.shape}, missing ones among them, got {values.shape}")
-        if mask.all():
-            return self._possible(mask.shape)
-        if (np.ma.getmaskarray(values) & ~mask).any():
-            raise ValueError("outcomes are masked that missing= does not name: say it in one way, or in both alike")
-        values = np.ma.getdata(values)
-        values = np.where(mask, values[~mask][0], values)
-        return values.tolist() if values.dtype == object else values
-
-    def _possible(self, shape: tuple[int, ...]) -> Any:
+        if not mask.all():
+            values = np.where(mask, values[~mask][0], values)
+            return values.tolist() if values.dtype == object else values
         if isinstance(self.problem, DecisionProblem):
-            return Positions(np.zeros(shape, dtype=np.int64))
-        ends = [end for end in self.problem.outcomes if math.isfinite(end)]
-        return np.full(shape, ends[0] if ends else 0.0)
+            return Positions(np.zeros(mask.shape, dtype=np.int64))
+        return np.full(mask.shape, next((end for end in self.problem.outcomes if math.isfinite(end)), 0.0))
 
 
 def _probabilities(values: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -173,13 +167,11 @@ def _probabilities(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _missing(outcome: Any, shape: tuple[int, ...], missing: Any) -> np.ndarray | None:
-    """Where there is no outcome: None among them, masked, or in the mask that was given."""
+    """Where there is no outcome: None among them, or in the mask that was given."""
     if missing is not None:
         mask = to_numpy(inputs.array_of(missing, "missing"))
         if mask.shape != shape or mask.dtype != bool:
             raise ValueError(f"missing must be a mask of shape {shape}, got {inputs.shown(missing)}")
-    elif isinstance(outcome, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(outcome)
     elif shape and (isinstance(outcome, (list, tuple)) or getattr(getattr(outcome, "dtype", None), "kind", "") == "O"):
         mask = np.array([one is None for one in np.ravel(np.array(outcome, dtype=object))])
     else:

@@ -171,7 +171,7 @@ def _into(part: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
         raise ValueError(
             f"a step that waits cannot be saved, since its {form} is no array: observe it first, or skip()"
         )
-    parts = {field: np.asarray(values, dtype=np.float64) for field, values in part.told().items()}
+    parts = {field: np.asarray(values, dtype=np.float64) for field, values in part.to_dict().items()}
     tensors |= {f"{name}.{field}": values for field, values in parts.items()}
     return {"form": form, **{field: f"{name}.{field}" for field in parts}}
 

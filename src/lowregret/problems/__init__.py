@@ -9,7 +9,7 @@ from .decision import (
     same_problem,
     two_states,
 )
-from .from_file import currency_in, payoffs_in, stakes_in
+from .from_file import currency_in, payoffs_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff, as_lines
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
@@ -36,7 +36,6 @@ __all__ = [
     "payoffs_in",
     "rock_paper_scissors",
     "same_problem",
-    "stakes_in",
     "trading",
     "two_states",
 ]

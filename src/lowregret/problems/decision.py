@@ -109,7 +109,7 @@ class DecisionProblem:
 
         ``guard.advise(payoffs=...)`` then takes a matrix in these units, and bounds hold for every such sequence.
 
-        >>> DecisionProblem.from_payoffs([[0, 3], [2, 1]]).changing(0, 4).widest.span
+        >>> DecisionProblem.from_payoffs([[0, 3], [2, 1]]).changing(0, 4).payoff_range.span
         2.0
         """
         payoffs = self.in_payoffs(self.utility)
@@ -120,7 +120,7 @@ class DecisionProblem:
         return problem
 
     @cached_property
-    def widest(self) -> "DecisionProblem":
+    def payoff_range(self) -> "DecisionProblem":
         """A problem with the largest span and contrast that payoffs within the range of this one can have.
 
         Charges and bounds depend on the number of actions, the span and the contrast alone: what holds of it holds of
@@ -223,7 +223,36 @@ class DecisionProblem:
                 f"invert_quantal_response needs a problem with two actions, this one has {self.n_actions} "
                 "(a mixture of responses to more actions need not be a response)"
             )
-        return belief_behind(self.advantage[0], policy, temperature, near)
+        advantage, n_states = self.advantage[0], self.n_states
+        policy = inputs.probs_of(policy, 2, "policy")
+        temperature = inputs.positive(temperature, "temperature")
+        if near is not None:
+            near = inputs.probs_of(near, n_states, "near")
+            if namespace(near) is not namespace(policy) or device(near) != device(policy):
+                near = namespace(policy).asarray(to_numpy(near), device=device(policy))
+            lead_shape = tuple(policy.shape[:-1])
+            if near.ndim > policy.ndim or tuple(near.shape[:-1]) not in ((), lead_shape[policy.ndim - near.ndim :]):
+                raise ValueError(f"near must have shape {(*lead_shape, n_states)}, got {tuple(near.shape)}")
+        xp = namespace(policy)
+        policy_A = in_float64(first(policy))
+        # A saturated response (probability exactly 0) says only that the lead is at least the largest possible.
+        edge = 2.0 * float(np.abs(advantage).max()) + 1.0
+        tiny = float(xp.finfo(policy_A.dtype).smallest_normal)
+        lead = temperature * (xp.log(xp.clip(policy_A[1], tiny, 1.0)) - xp.log(xp.clip(policy_A[0], tiny, 1.0)))
+        lead = xp.where(policy_A[1] == 0, -edge, xp.where(policy_A[0] == 0, edge, lead))
+        low, high = float(advantage.min()), float(advantage.max())
+        saturated = (policy_A[0] == 0) | (policy_A[1] == 0)
+        slack = 1e-9 + 1e-6 * temperature
+        outside = ~saturated & ((lead < low - slack) | (lead > high + slack))
+        if bool(xp.any(outside)):
+            raise ValueError(
+                f"policy is the quantal response to no belief at temperature {temperature:g}: in it action 1 leads by "
+                f"{float(xp.min(lead)):.6g} to {float(xp.max(lead)):.6g}, under a belief by {low:.6g} to {high:.6g}"
+            )
+        if near is None:
+            near = xp.full(n_states, 1.0 / n_states, dtype=policy_A.dtype, device=device(policy))
+        near_S = first(xp.broadcast_to(in_float64(near), (*lead.shape, n_states)))
+        return astype(last(belief_with_lead(advantage, lead, near_S)), policy.dtype)
 
     def anytime_temperature(self, step: Any) -> Any:
         """The temperature at ``step`` (from 1) when the horizon is unknown: c / sqrt(step + S - 1); unchecked."""
@@ -253,15 +282,8 @@ class DecisionProblem:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return (
-            self.utility.shape,
-            self.utility.tobytes(),
-            self.actions,
-            self.states,
-            self._scale,
-            self._shift,
-            self.is_changing,
-        )
+        units = self._scale, self._shift, self.is_changing
+        return self.utility.shape, self.utility.tobytes(), self.actions, self.states, *units
 
     def __repr__(self) -> str:
         return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"
@@ -329,17 +351,19 @@ def _difference(one: Any, other: Any) -> str:
     return f"both are {one}, but " + "; ".join(found)
 
 
-def _in_order(own: Any, asked: Any, what: str) -> tuple[list[int] | None, Any]:
-    """The positions of a frame's labels in the order asked for (None: as they are), and the names in that order."""
-    if own is None or asked is None:
-        return None, own if asked is None else asked
+def _in_order(own: Any, wanted: Any, what: str) -> tuple[list[int] | None, Any]:
+    """The positions of a frame's labels in the order wanted (None: as they are), and the names in that order."""
+    if own is None or wanted is None:
+        return None, own if wanted is None else wanted
     names = Names(own, what)
-    places = [names.position(name) for name in asked]
+    places = [names.position(name) for name in wanted]
     if all(place is None for place in places):
-        return None, asked
+        return None, wanted
     if set(places) != set(range(len(names.names))) or len(places) != len(names.names):
-        raise ValueError(f"{what} must be those of the frame, {names}, or new names for all of them, got {list(asked)}")
-    return places, asked  # type: ignore[return-value]
+        raise ValueError(
+            f"{what} must be those of the frame, {names}, or new names for all of them, got {list(wanted)}"
+        )
+    return places, wanted  # type: ignore[return-value]
 
 
 def best_of(worth_A: Array) -> Array:
@@ -374,49 +398,6 @@ def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:
     if len(chosen) != n:
         raise ValueError(f"{name} must name each of the {n} {name}, got {len(chosen)} names")
     return chosen if names is None else Names(chosen, name).names
-
-
-# Which belief is behind a mixed action: the inverse of the quantal response of Section 2.3, for two actions.
-
-
-def belief_behind(advantage: np.ndarray, policy: Array, temperature: float, near: Array | None) -> Array:
-    """A belief whose quantal response is ``policy``; ``advantage[S]`` is what action 1 earns more than action 0."""
-    n_states = len(advantage)
-    policy = inputs.probs_of(policy, 2, "policy")
-    temperature = inputs.positive(temperature, "temperature")
-    if near is not None:
-        near = inputs.probs_of(near, n_states, "near")
-        if namespace(near) is not namespace(policy) or device(near) != device(policy):
-            near = namespace(policy).asarray(to_numpy(near), device=device(policy))
-        lead_shape = tuple(policy.shape[:-1])
-        if near.ndim > policy.ndim or tuple(near.shape[:-1]) not in ((), lead_shape[policy.ndim - near.ndim :]):
-            raise ValueError(f"near must have shape {(*lead_shape, n_states)}, got {tuple(near.shape)}")
-    xp = namespace(policy)
-    policy_A = in_float64(first(policy))
-    # A saturated response (probability exactly 0) says only that the lead is at least the largest possible.
-    edge = 2.0 * float(np.abs(advantage).max()) + 1.0
-    tiny = float(xp.finfo(policy_A.dtype).smallest_normal)
-    lead = temperature * (xp.log(xp.clip(policy_A[1], tiny, 1.0)) - xp.log(xp.clip(policy_A[0], tiny, 1.0)))
-    lead = xp.where(policy_A[1] == 0, -edge, xp.where(policy_A[0] == 0, edge, lead))
-    low, high = float(advantage.min()), float(advantage.max())
-    saturated = (policy_A[0] == 0) | (policy_A[1] == 0)
-    slack = 1e-9 + 1e-6 * temperature
-    outside = ~saturated & ((lead < low - slack) | (lead > high + slack))
-    if bool(xp.any(outside)):
-        raise ValueError(
-            f"policy is the quantal response to no belief at temperature {temperature:g}: in it action 1 leads by "
-            f"{float(xp.min(lead)):.6g} to {float(xp.max(lead)):.6g}, under a belief by {low:.6g} to {high:.6g}"
-        )
-    if near is None:
-        near = xp.full(n_states, 1.0 / n_states, dtype=policy_A.dtype, device=device(policy))
-    near_S = xp.broadcast_to(
-        xp.reshape(
-            in_float64(first(near)),
-            (n_states, *(1,) * (lead.ndim - near.ndim + 1), *near.shape[:-1]),
-        ),
-        (n_states, *lead.shape),
-    )
-    return astype(last(belief_with_lead(advantage, lead, near_S)), policy.dtype)
 
 
 def belief_with_lead(advantage: np.ndarray, lead: Array, near_S: Array) -> Array:

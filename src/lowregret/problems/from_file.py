@@ -16,25 +16,7 @@ _OF_NUMBERS = {"payoffs", "actions", "knots", "outcomes", "low", "high"}
 _KINDS = {"newsvendor": newsvendor_of_numbers}
 
 
-def stakes_in(path: str | Path) -> DecisionProblem | Payoff:
-    """The problem in a file: as ``payoffs_in`` reads it, or a .toml file for outcomes that are numbers.
-
-    Such a file has ``payoffs``, a list of rows, at the outcomes ``knots``, with straight lines between them, and
-    optionally ``actions``, ``outcomes`` (the least and the most that can come), ``low`` and ``high``; or ``kind =
-    "newsvendor"`` with ``price``, ``cost``, ``actions`` (the orders) and ``salvage``.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "stall.toml"
-    ...     _ = file.write_text('kind = "newsvendor"\\nprice = 5\\ncost = 3\\nactions = [0, 10, 20]\\n')
-    ...     stakes_in(file)
-    Payoff(3 actions, -60 to 40, 3 knots)
-    """
-    path = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml"))
-    return _told(path) if path.suffix.lower() == ".toml" else _of_states(path)
-
-
-def payoffs_in(path: str | Path) -> DecisionProblem:
+def payoffs_in(path: str | Path) -> DecisionProblem | Payoff:
     """``DecisionProblem.from_payoffs`` of a .csv, .toml or .npy file: one row per action, one column per state.
 
     Names in the first row are those of the states, names in the first column those of the actions; either may be
@@ -43,18 +25,23 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     ``payoffs``, a list of rows, and optionally ``actions``, ``states``, a ``currency``, and ``low`` and ``high``, the
     range of payoffs that change.
 
+    Where outcomes are numbers, a .toml file for a ``Payoff``: ``payoffs`` at the outcomes ``knots``, with straight
+    lines between them, and optionally ``actions``, ``outcomes`` (the least and the most possible), ``low`` and
+    ``high``; or ``kind = "newsvendor"`` with ``price``, ``cost``, ``actions`` (the orders) and ``salvage``.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "shop.csv"
+    ...     file, stall = Path(folder) / "shop.csv", Path(folder) / "stall.toml"
     ...     _ = file.write_text("euros,dry,wet\\nopen,100,-20\\nshut,0,0\\n")
-    ...     shop = payoffs_in(file)
+    ...     _ = stall.write_text('kind = "newsvendor"\\nprice = 5\\ncost = 3\\nactions = [0, 10, 20]\\n')
+    ...     shop, orders = payoffs_in(file), payoffs_in(stall)
     >>> shop.states, shop.actions, shop.in_payoffs(shop.utility).tolist()
     (('dry', 'wet'), ('open', 'shut'), [[100.0, -20.0], [0.0, 0.0]])
+    >>> orders
+    Payoff(3 actions, -60 to 40, 3 knots)
     """
-    found = stakes_in(path)
-    if isinstance(found, Payoff):
-        raise ValueError(f"payoffs must be for states here, and those of {path} are for outcomes that are numbers")
-    return found
+    path = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml"))
+    return _of_toml(path) if path.suffix.lower() == ".toml" else _of_states(path)
 
 
 def _of_states(path: Path) -> DecisionProblem:
@@ -83,7 +70,7 @@ def _of_states(path: Path) -> DecisionProblem:
     return DecisionProblem.from_payoffs([_numbers(cells, width, at, path) for at, cells in rows], actions, states)
 
 
-_UNTOLD = {"action", "actions", "state", "states", "payoff", "payoffs", "utility", "name", "index", "unnamed: 0"}
+_NO_CURRENCY = {"action", "actions", "state", "states", "payoff", "payoffs", "utility", "name", "index", "unnamed: 0"}
 
 
 def currency_in(path: str | Path) -> str | None:
@@ -96,16 +83,16 @@ def currency_in(path: str | Path) -> str | None:
     ...     currency_in(file)
     'euros'
     """
-    path, problem = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml")), stakes_in(path)
+    path, problem = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml")), payoffs_in(path)
     if path.suffix.lower() == ".toml":
-        told = tomllib.loads(files.text_in(path, "payoffs")).get("currency")
-        return told if isinstance(told, str) else None
+        given = tomllib.loads(files.text_in(path, "payoffs")).get("currency")
+        return given if isinstance(given, str) else None
     if path.suffix.lower() != ".csv":
         return None
     lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
     corner, *states = next([cell.strip() for cell in cells] for cells in lines if any(cells))
     cornered = tuple(states) == getattr(problem, "states", None) and 0 < len(corner) <= 20
-    return corner if cornered and corner.isprintable() and corner.casefold() not in _UNTOLD else None
+    return corner if cornered and corner.isprintable() and corner.casefold() not in _NO_CURRENCY else None
 
 
 def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
@@ -129,36 +116,36 @@ def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
         )
 
 
-def _told(path: Path) -> DecisionProblem | Payoff:
+def _of_toml(path: Path) -> DecisionProblem | Payoff:
     try:
-        told = tomllib.loads(files.text_in(path, "payoffs"))
+        given = tomllib.loads(files.text_in(path, "payoffs"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"payoffs must be TOML, and {path} is not: {error}") from error
-    told.pop("currency", None)
-    if "kind" in told:
-        return _of_kind(told, path)
-    if "payoffs" in told and "knots" in told and set(told) <= _OF_NUMBERS:
-        return Payoff.from_knots(**told)
-    if "payoffs" not in told or not set(told) <= _OF_STATES:
+    given.pop("currency", None)
+    if "kind" in given:
+        return _of_kind(given, path)
+    if "payoffs" in given and "knots" in given and set(given) <= _OF_NUMBERS:
+        return Payoff.from_knots(**given)
+    if "payoffs" not in given or not set(given) <= _OF_STATES:
         raise ValueError(
             "payoffs must have payoffs, and may have actions and states, or knots where outcomes are numbers, and low "
-            f"and high: {path} has {', '.join(told)}"
+            f"and high: {path} has {', '.join(given)}"
         )
-    return DecisionProblem.from_payoffs(**told)
+    return DecisionProblem.from_payoffs(**given)
 
 
-def _of_kind(told: dict[str, Any], path: Path) -> Payoff:
+def _of_kind(given: dict[str, Any], path: Path) -> Payoff:
     """A common problem by its name and numbers."""
-    kind = inputs.choice(told.pop("kind"), "kind", tuple(_KINDS))
+    kind = inputs.choice(given.pop("kind"), "kind", tuple(_KINDS))
     needs, may = {"price", "cost", "actions"}, {"salvage"}
-    if not needs <= set(told) <= needs | may:
+    if not needs <= set(given) <= needs | may:
         raise ValueError(
-            f"a {kind} must have price, cost and actions, and may have salvage: {path} has {', '.join(told)}"
+            f"a {kind} must have price, cost and actions, and may have salvage: {path} has {', '.join(given)}"
         )
     for name in ("price", "cost", "salvage"):
-        if isinstance(told.get(name), str):
-            raise ValueError(f"the {name} must be a number, and {path} has {told[name]!r}: fill it in")
-    return _KINDS[kind](told.pop("actions"), **told)
+        if isinstance(given.get(name), str):
+            raise ValueError(f"the {name} must be a number, and {path} has {given[name]!r}: fill it in")
+    return _KINDS[kind](given.pop("actions"), **given)
 
 
 def _numbers(cells: list[str], width: int, at: int, path: Path) -> list[float]:

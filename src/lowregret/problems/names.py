@@ -15,7 +15,7 @@ from ..arrays import Array, beside, is_integral, to_numpy
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d+))?)? ?([+-]\d\d:?\d\d|Z|UTC)?)?", re.ASCII)
-_LISTED, _TOLD = 8, 24  # names in a refusal, in a list of them
+_LISTED, _MOST = 8, 24  # names in a refusal, in a list of them
 
 
 class Positions(NamedTuple):
@@ -61,7 +61,7 @@ class Names:
         self.unnamed = list(self._at) == [("number", i) for i in range(len(self.names))]
 
     def __str__(self) -> str:
-        few = ", ".join(self.names[:_TOLD]) + ", ..." * (len(self.names) > _TOLD)
+        few = ", ".join(self.names[:_MOST]) + ", ..." * (len(self.names) > _MOST)
         return f"{self.what}: {few}"
 
     def position(self, value: Any) -> int | None:
@@ -106,49 +106,49 @@ class Names:
         else:
             few = ", ".join(map(inputs.shown, self.names[:_LISTED])) + (", ..." if S > _LISTED else "")
             wants = f"one of the {self.what} {few}"
-        kind, said = _meaning(value)
+        kind, meant = _meaning(value)
         if kind == "missing":
             return f"{wants}, got {shown}: it is missing"
         if kind == "truth":
             return f"{wants}, got {shown}: a bool means {self.what} named True and False, and is not a number"
         if kind == "number" and not self.unnamed:
-            theirs = f"; it may be the position of {self.names[int(said)]!r}, or a code" if said in range(S) else ""
+            theirs = f"; it may be the position of {self.names[int(meant)]!r}, or a code" if meant in range(S) else ""
             how = f"{self.what} that have names are given by name, or as lowregret.problems.Positions({shown})"
             return f"{wants}, got {shown}: {how}{theirs}"
         return f"{wants}, got {shown}"
 
 
-def by_name(names: Names, laws: Any, what: str = "probs") -> Any:
-    """Laws whose entries have names (a dict, a Series, a frame) in the order of the states; all others as they are.
+def by_name(names: Names, values: Any, what: str = "probs") -> Any:
+    """Probabilities by name (a dict, a Series, a frame) in the order of the states; all others as they are.
 
     Labels that are the states' names decide the order. Labels of which only some are names of states are refused; the
     numbers that a package gives the rows of a frame are not names.
     """
-    labels = _labels(laws)
-    if labels is None or (len(labels) != len(names.names) and not isinstance(laws, dict)):
-        return laws
+    labels = _labels(values)
+    if labels is None or (len(labels) != len(names.names) and not isinstance(values, dict)):
+        return values
     places = [names.position(label) for label in labels]
     if sorted(place for place in places if place is not None) != list(range(len(names.names))) or None in places:
-        if isinstance(laws, dict) or any(place is not None for place in places):
+        if isinstance(values, dict) or any(place is not None for place in places):
             few = ", ".join(map(inputs.shown, labels[:_LISTED]))
             raise ValueError(f"{what} must have an entry for each of the {names}, by name, got {few}")
-        return laws
+        return values
     order = np.argsort(np.array(places, dtype=np.int64)).tolist()
-    if isinstance(laws, dict):
-        return np.stack([np.asarray(laws[labels[i]], dtype=np.float64) for i in order], axis=-1)
-    if hasattr(laws, "iloc"):
-        return laws.iloc[:, order] if laws.ndim == 2 else laws.iloc[order]
-    return laws.select([labels[i] for i in order])
+    if isinstance(values, dict):
+        return np.stack([np.asarray(values[labels[i]], dtype=np.float64) for i in order], axis=-1)
+    if hasattr(values, "iloc"):
+        return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
+    return values.select([labels[i] for i in order])
 
 
-def _labels(laws: Any) -> list[Any] | None:
-    """What the entries of a law are called; None: nothing."""
-    package = type(laws).__module__.split(".")[0]
-    if isinstance(laws, dict):
-        return list(laws)
-    if package == "pandas" and laws.ndim in (1, 2):
-        return labels_along(laws.columns if laws.ndim == 2 else laws.index)
-    return list(laws.columns) if package == "polars" and hasattr(laws, "columns") else None
+def _labels(values: Any) -> list[Any] | None:
+    """What the entries are called; None: nothing."""
+    package = type(values).__module__.split(".")[0]
+    if isinstance(values, dict):
+        return list(values)
+    if package == "pandas" and values.ndim in (1, 2):
+        return labels_along(values.columns if values.ndim == 2 else values.index)
+    return list(values.columns) if package == "polars" and hasattr(values, "columns") else None
 
 
 def labels_along(axis: Any) -> list[Any] | None:
@@ -203,9 +203,9 @@ def _plain(value: Any) -> Any:
 def _meaning(value: Any) -> tuple[str, Any]:
     """What a name or a value says, by kind: equal where it is the same."""
     if isinstance(value, str):
-        return _said(str(value))
+        return _of_text(str(value))
     if isinstance(value, np.datetime64):
-        return ("missing", None) if np.isnat(value) else _said(str(value))
+        return ("missing", None) if np.isnat(value) else _of_text(str(value))
     if isinstance(value, np.floating):
         return _number(str(value))  # as short as its own precision tells it from others
     value = _plain(value)
@@ -220,14 +220,14 @@ def _meaning(value: Any) -> tuple[str, Any]:
     if value is None or _is_missing(value):
         return "missing", None
     if isinstance(value, (datetime.date, datetime.datetime)):
-        return _said(value.isoformat())
+        return _of_text(value.isoformat())
     try:
-        return _said(str(value))
+        return _of_text(str(value))
     except Exception:  # a caller's object may raise anything when it is printed
         return "unknown", id(value)
 
 
-def _said(text: str) -> tuple[str, Any]:
+def _of_text(text: str) -> tuple[str, Any]:
     text = unicodedata.normalize("NFC", text.strip())
     if text.casefold() in ("true", "false"):
         return "truth", text.casefold() == "true"

@@ -108,8 +108,6 @@ class Payoff:
         least, most = float(rows_AxM.min()) if low is None else low, float(rows_AxM.max()) if high is None else high
         return cls(lines, named, least, most, knots=at_M, outcomes=ends)
 
-    # The problem, as the other rooms use it
-
     @property
     def n_actions(self) -> int:
         return len(self.actions)
@@ -141,16 +139,16 @@ class Payoff:
         """Utilities ``[A, M]`` at the knots, which include the finite ends of the outcomes."""
         if self.knots is None:
             raise ValueError("this Payoff has no knots")
-        return frozen(self._scaled(self._asked(self.knots)))
+        return frozen(self._scaled(self._checked(self.knots)))
 
     def payoffs(self, outcomes: Any) -> np.ndarray:
         """What each action is paid at these outcomes ``[...]``: ``[A, ...]``, in your units."""
-        return self._asked(self.outcomes_of(outcomes))
+        return self._checked(self.outcomes_of(outcomes))
 
     def utilities(self, points: np.ndarray) -> np.ndarray:
         """The same mapped onto [-1, 1], ``[A, ...]``, at checked points; between knots by the straight lines."""
         if self.knots is None:
-            return self._scaled(self._asked(points))
+            return self._scaled(self._checked(points))
         at_knots, knots = self.knot_utilities, self.knots
         if len(knots) == 1:
             return np.repeat(at_knots, points.size, axis=1).reshape(-1, *points.shape)
@@ -160,8 +158,8 @@ class Payoff:
         return found_A
 
     def paid(self, outcomes: np.ndarray) -> np.ndarray:
-        """The same at outcomes that came, always by ``fn``; refused where it is not on the lines between the knots."""
-        found = self._scaled(self._asked(outcomes))
+        """The same at outcomes that occurred, always by ``fn``; refused where it is off the lines between the knots."""
+        found = self._scaled(self._checked(outcomes))
         if self.knots is not None:
             off = np.abs(found - self.utilities(outcomes))
             if off.size and off.max() > 16 * _BEND:
@@ -208,12 +206,12 @@ class Payoff:
         return replace(other, low=self.low, high=self.high, is_changing=False)
 
     @property
-    def widest(self) -> "Payoff":
+    def payoff_range(self) -> "Payoff":
         """One with the largest span and contrast that payoffs within the range of this one can have."""
         return replace(self, knots=None, is_changing=False)
 
     def outcomes_of(self, values: Any, name: str = "outcomes", shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Finite numbers within the range of outcomes, in NumPy and float64; of a shape, if one is asked for."""
+        """Finite numbers within the range of outcomes, in NumPy and float64; of a shape, if one is given."""
         array = inputs.numbers_of(values, name, "a number or an array of numbers")
         if shape is not None and array.shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
@@ -247,19 +245,19 @@ class Payoff:
         bends = "no knots" if self.knots is None else f"{len(self.knots)} knots"
         return f"Payoff({self.n_actions} actions, {self.low:.4g} to {self.high:.4g}, {bends})"
 
-    def _said(self, outcomes: np.ndarray) -> np.ndarray:
+    def _returned(self, outcomes: np.ndarray) -> np.ndarray:
         """What ``fn`` returns, ``[A, ...]``, in the right shape but otherwise unchecked."""
         found = np.empty((self.n_actions, *outcomes.shape))
         for a, action in enumerate(self.actions):
             try:
-                said = self.fn(action, outcomes.copy())
+                paid = self.fn(action, outcomes.copy())
             except Exception as error:  # a caller's function may raise anything
-                told = f"{inputs.shown(action)}, at outcomes {inputs.shown(outcomes)}: {error}"
-                raise ValueError(f"fn failed with {type(error).__name__} for one of the actions, {told}") from error
-            if type(said) is np.ndarray and said.shape == outcomes.shape and said.dtype == np.float64:
-                found[a] = said  # the usual case
+                given = f"{inputs.shown(action)}, at outcomes {inputs.shown(outcomes)}: {error}"
+                raise ValueError(f"fn failed with {type(error).__name__} for one of the actions, {given}") from error
+            if type(paid) is np.ndarray and paid.shape == outcomes.shape and paid.dtype == np.float64:
+                found[a] = paid  # the usual case
                 continue
-            paid = inputs.numbers_of(said, "fn", "a function that returns numbers for an array of outcomes")
+            paid = inputs.numbers_of(paid, "fn", "a function that returns numbers for an array of outcomes")
             if paid.shape not in (outcomes.shape, ()):
                 raise ValueError(
                     f"fn must return payoffs of the outcomes' shape {outcomes.shape}, got {paid.shape} for action "
@@ -268,9 +266,9 @@ class Payoff:
             found[a] = paid
         return found
 
-    def _asked(self, outcomes: np.ndarray) -> np.ndarray:
+    def _checked(self, outcomes: np.ndarray) -> np.ndarray:
         """The same, refused where it is out of bounds."""
-        found = self._said(outcomes)
+        found = self._returned(outcomes)
         slack = _BEND * (self.high - self.low)
         right = (found >= self.low - slack) & (found <= self.high + slack)  # a NaN is neither
         if not right.all():
@@ -293,9 +291,9 @@ class Payoff:
     def _refuse_bends(self) -> None:
         """Refuse payoffs that are visibly not straight between knots, or not constant beyond the last."""
         knots, slack = self.knots, 8 * _BEND * (self.high - self.low)
-        at_knots = self._asked(knots)
+        at_knots = self._checked(knots)
         for share in (0.5, 0.381966):
-            between = self._asked(knots[:-1] + share * np.diff(knots))
+            between = self._checked(knots[:-1] + share * np.diff(knots))
             straight = at_knots[:, :-1] + share * np.diff(at_knots, axis=1)
             off = np.abs(between - straight)
             if off.size and off.max() > slack:
@@ -307,7 +305,7 @@ class Payoff:
         for end, knot, sign in zip(self.outcomes, (knots[0], knots[-1]), (-1, 1), strict=True):
             if math.isfinite(end):
                 continue
-            beyond = self._said(knot + sign * np.array(_FAR) * max(1.0, abs(knot)))
+            beyond = self._returned(knot + sign * np.array(_FAR) * max(1.0, abs(knot)))
             off = np.abs(beyond - at_knots[:, [0 if sign < 0 else -1]])
             if not off.max() <= slack:
                 a = int(off.max(axis=1).argmax())

@@ -127,9 +127,10 @@ class Transformer(Predictor):
             cache = cache.clone()
         flat = cache.view(-1, *cache.shape[len(shape) :])
         if most + 1 < self.context and least == most:
-            if cache not in _EXTENDING or _EXTENDING[cache].decoder is not self.decoder:
-                _EXTENDING[cache] = Extending(self.decoder)
-            probs_BxS = _probs(_EXTENDING[cache](token_B, flat, seen_B + 1, most + 1))
+            extend = _EXTENDING.get(cache)
+            if extend is None or extend.decoder is not self.decoder:
+                extend = _EXTENDING[cache] = Extending(self.decoder)
+            probs_BxS = _probs(extend(token_B, flat, seen_B + 1, most + 1))
         elif most + 1 < self.context:
             probs_BxS = self._extended(flat, seen_B + 1, token_B, None)
         else:  # of those whose context is full nothing is asked any more

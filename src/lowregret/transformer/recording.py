@@ -86,9 +86,10 @@ def _read_text(path: Path, names: Names | None) -> Read:
 def _is_fraction(word: str) -> bool:
     """Whether a word is a number and not a whole one; NaN is such a number."""
     try:
-        return float(word) is not None and not _WHOLE.fullmatch(word)
+        float(word)
     except ValueError:
         return False
+    return not _WHOLE.fullmatch(word)
 
 
 class Windows(NamedTuple):

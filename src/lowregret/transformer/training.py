@@ -29,7 +29,7 @@ from ..predictors import within_window
 from ..problems import DecisionProblem
 from . import checkpoints, data
 from .backends import Replay, attention, device_named, machine, recording_stream
-from .decoder import Decoder, n_weights
+from .decoder import Decoder
 from .predictor import Transformer
 from .recording import Recording
 from .settings import TrainingSettings
@@ -138,7 +138,6 @@ class Training:
         self.finished = self._finished()
         if self.finished is not None:
             return
-        refuse_absurd(task.n_states, settings, self.device)
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
             decoder.load_state_dict(init.decoder.state_dict())
@@ -364,12 +363,3 @@ def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | No
         )
     within_window(source, size.context, "source")
     return robust
-
-
-def refuse_absurd(n_states: int, settings: TrainingSettings, device: torch.device) -> None:
-    """What must be held at the least, against all the memory there is: a refusal rather than a kill after minutes."""
-    size, batch, there = settings.size, settings.batch, None
-    if device.type == "cuda":
-        there = float(torch.cuda.get_device_properties(device).total_memory)
-    held = 16 * n_weights(n_states, size) + 4 * batch * size.context * size.width * size.layers
-    files.in_memory(held, f"training with size {tuple(size)} and a batch of {batch}", there)
