@@ -46,7 +46,7 @@ class Comparison:
     low_PxW: np.ndarray  # the 95% interval (Student's t) of the mean at the horizon
     high_PxW: np.ndarray
     switch_PxW: np.ndarray  # median switch time, T + 1 for never; NaN where the player cannot switch
-    switched_PxW: np.ndarray  # share of sequences switched before the horizon; NaN likewise
+    switched_PxW: np.ndarray  # share of sequences switched before the horizon; NaN where it cannot
     # Of each sequence of a source, [P, N]; a file may have been written without them.
     final_WxPxN: tuple[np.ndarray, ...] = ()  # regret at the horizon
     times_WxPxN: tuple[np.ndarray, ...] = ()  # switch times, T + 1 for never; 0 where the player cannot switch

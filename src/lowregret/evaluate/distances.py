@@ -93,12 +93,13 @@ def exact_sequence_tv(p: Predictor, q: Predictor, horizon: int) -> float:
 
 
 def next_token_tv(p: Predictor, q: Predictor, tokens: Array) -> Estimate:
-    """The distance between the next-token laws, averaged over prefixes 0 .. T-1 of each sequence and over sequences.
+    """The distance between the next-token distributions, averaged over prefixes 0 .. T-1 of each sequence.
 
-    The sequences ``tokens[..., T]`` say which prefixes count: the paper draws them from the model that both are
-    compared with. The interval is over sequences. Each value is itself a mean over steps, so ``bounded_mean`` over
-    [0, 1] would be needlessly wide: the unseen value lies beyond the furthest seen one by as much as that is from the
-    median, and at 0 and 1 only where all values are the same (two models that part rarely, and did not).
+    It is averaged over the sequences ``tokens[..., T]`` as well, and they say which prefixes count: the paper draws
+    them from the model that both are compared with. The interval is over sequences. Each value is itself a mean over
+    steps, so ``bounded_mean`` over [0, 1] would be needlessly wide: the unseen value lies beyond the furthest seen one
+    by as much as that is from the median, and at 0 and 1 only where all values are the same (two models that part
+    rarely, and did not).
 
     >>> from lowregret import PolyaUrn, sample
     >>> from lowregret.predictors import Scheduled
@@ -115,7 +116,7 @@ def next_token_tv(p: Predictor, q: Predictor, tokens: Array) -> Estimate:
     for rows in batches(tokens_NxT.shape[0], tokens_NxT.shape[1], n_states):
         batch = tokens_NxT[done : done + rows]
         done += rows
-        p_S, q_S = first(_laws(p, batch, "p")), first(_laws(q, batch, "q"))
+        p_S, q_S = first(_probs(p, batch, "p")), first(_probs(q, batch, "q"))
         if namespace(p_S) is not namespace(q_S) or device(p_S) != device(q_S):
             p_S, q_S = to_numpy(p_S), to_numpy(q_S)
         step_NxT = total([abs(a - b) for a, b in zip(p_S, q_S, strict=True)]) / 2
@@ -131,7 +132,7 @@ def bounded_mean(values_N: Any, least: float, most: float) -> Estimate:
     """The mean of independent values that lie between ``least`` and ``most``, with a 95% interval.
 
     The interval of Gaffke (2005; Learned-Miller and Thomas 2019): the upper end is the 97.5% quantile of the mean
-    under random weights, Dirichlet(1, ..., 1), over the values and one more at ``most``; the lower end likewise with
+    under random weights, Dirichlet(1, ..., 1), over the values and one more at ``most``, and the lower end
     one more at ``least``. For values 0 and 1 it is Clopper and Pearson's, for n equal ones the rule of three (3.7 / n
     on either side), and for many it is the normal one. No case is known where it covers too seldom.
 
@@ -213,8 +214,8 @@ def home(player: Any) -> Array:
     return player.policy(memory) if hasattr(player, "policy_sequence") else player.predict(memory)
 
 
-def _laws(predictor: Predictor, tokens_NxT: Array, name: str) -> Array:
-    """What the predictor said before each token, ``[N, T, S]`` in double precision, summing to one."""
+def _probs(predictor: Predictor, tokens_NxT: Array, name: str) -> Array:
+    """What the predictor predicts before each token, ``[N, T, S]`` in double precision, summing to one."""
     tokens_NxT = inputs.tokens_of(tokens_NxT, predictor.n_states, like=home(predictor))
     probs = inputs.probs_of(
         predictor.predict_sequence(tokens_NxT),
@@ -228,7 +229,7 @@ def _laws(predictor: Predictor, tokens_NxT: Array, name: str) -> Array:
 
 def log_probs(predictor: Predictor, tokens_NxT: Array, name: str) -> np.ndarray:
     """The log-probability of each sequence, ``[N]``; -inf where it is impossible."""
-    probs = _laws(predictor, tokens_NxT, name)
+    probs = _probs(predictor, tokens_NxT, name)
     xp, n_states = namespace(probs), predictor.n_states
     flat = xp.reshape(probs, (-1,))
     token = xp.reshape(inputs.tokens_of(tokens_NxT, n_states, like=probs), (-1,))

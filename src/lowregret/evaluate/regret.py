@@ -35,7 +35,7 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
         A policy (it is run on the tokens), the mixed actions ``[..., T, A]`` it played, or pure actions ``[..., T]``
         as integers.
     tokens
-        The states that came, ``[..., T]``.
+        The states observed, ``[..., T]``.
 
     >>> from lowregret import matching
     >>> external_regret(matching(), [0, 1, 1], [1, 1, 1]).round(3).tolist()

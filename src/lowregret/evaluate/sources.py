@@ -5,7 +5,7 @@ import numpy as np
 from .. import inputs
 from ..predictors import Markov, Predictor, Scheduled
 
-LONGEST_CONTEXT = 24  # a Markov model with two states then holds 2**24 laws, 256 MiB
+LONGEST_CONTEXT = 24  # a Markov model with two states then holds 2**24 distributions, 256 MiB
 
 
 def paper_sources(horizon: int) -> dict[str, Predictor]:
@@ -72,10 +72,10 @@ def de_bruijn_pair(window: int, epsilon: float = 0.0) -> tuple[Markov, Markov]:
     if not 0 <= epsilon < 0.5:
         raise ValueError(f"epsilon must lie in [0, 1/2): at 1/2 both models are fair coins, got {epsilon!r}")
     words_N, following_N = cycle_contexts(length)
-    law_NxS = np.full((2**length, 2), epsilon)
-    law_NxS[words_N, following_N] = 1 - epsilon
+    probs_NxS = np.full((2**length, 2), epsilon)
+    probs_NxS[words_N, following_N] = 1 - epsilon
     shape = (2,) * (length + 1)
-    return Markov(law_NxS.reshape(shape), length), Markov(law_NxS[:, ::-1].reshape(shape), length)
+    return Markov(probs_NxS.reshape(shape), length), Markov(probs_NxS[:, ::-1].reshape(shape), length)
 
 
 def cycle_contexts(window: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +102,7 @@ def _order(value: int, name: str) -> int:
     value = inputs.whole(value, name)
     if value > LONGEST_CONTEXT:
         raise ValueError(
-            f"{name} must be at most {LONGEST_CONTEXT} (there are 2**{name} contexts, and a model has a law for each), "
+            f"{name} must be at most {LONGEST_CONTEXT} (a model has a distribution for each of 2**{name} contexts), "
             f"got {value}"
         )
     return value

@@ -12,7 +12,7 @@ from ..problems import DecisionProblem
 
 @runtime_checkable
 class Policy(Protocol):
-    """What every policy can do: like a predictor, with mixed actions ``[..., A]`` in place of laws."""
+    """What every policy can do: like a predictor, with mixed actions ``[..., A]`` in place of distributions."""
 
     problem: DecisionProblem
 
@@ -86,7 +86,7 @@ class Respond(Policy):
         return self.respond_to(probs, count_up(probs, 1, probs.shape[-2] + 1))
 
     def respond_to(self, probs: Array, step: Array) -> Array:
-        """The mixed actions ``[..., A]`` for these laws ``[..., S]`` at these steps, counted from 1; unchecked."""
+        """The mixed actions ``[..., A]`` for these forecasts ``[..., S]`` at these steps, counted from 1; unchecked."""
         probs_S = first(in_float64(probs))
         temperature = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
         return astype(last(self.problem.respond(probs_S, temperature)), probs.dtype)

@@ -74,7 +74,7 @@ class Hedge(Policy):
         return last(softmax((running_sum(utility_A) - utility_A) * self.rate))
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
-        """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
+        """What it loses at most in so many steps, whatever the temperature: it responds to no forecast."""
         return certificates.hedge(problem, horizon, self.rate)
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
@@ -255,7 +255,7 @@ class RestartHedge(Policy):
         return namespace(memory.step).mean(self._hedge.policy(memory.copies), axis=-2)
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
-        """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
+        """What it loses at most in so many steps, whatever the temperature: it responds to no forecast."""
         bound = self._hedge.regret_bound(problem, min(horizon, self.window), temperature)
         if self.averaged:
             return certificates.windows(horizon, self.window) * bound

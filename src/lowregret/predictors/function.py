@@ -59,12 +59,12 @@ class FromFunction(Predictor):
         xp, shape = namespace(history), tuple(history.shape[:-1])
         flat = xp.reshape(history, (int(np.prod(shape, dtype=np.int64)), history.shape[-1]))
         if self.batched:
-            laws = self._asked(flat, shape=(flat.shape[0],))
+            probs = self._asked(flat, shape=(flat.shape[0],))
         elif flat.shape[0] == 0:
-            laws = xp.zeros((0, self.n_states), dtype=float_type(xp, device(history)), device=device(history))
+            probs = xp.zeros((0, self.n_states), dtype=float_type(xp, device(history)), device=device(history))
         else:
-            laws = xp.stack([self._asked(flat[i], shape=()) for i in range(flat.shape[0])])
-        return xp.reshape(laws, (*shape, self.n_states))
+            probs = xp.stack([self._asked(flat[i], shape=()) for i in range(flat.shape[0])])
+        return xp.reshape(probs, (*shape, self.n_states))
 
     def update(self, memory: HistoryMemory, token: Array) -> HistoryMemory:
         return with_token(memory, token, self.n_states)
@@ -72,17 +72,17 @@ class FromFunction(Predictor):
     def _asked(self, history: Array, shape: tuple[int, ...]) -> Array:
         """What the function says of this history: checked, and an array like the history."""
         try:
-            law = self.fn(self._handed(history))
+            probs = self.fn(self._handed(history))
         except IndexError as error:
             raise ValueError(
                 f"fn failed on a history of {history.shape[-1]} tokens (IndexError: {error}): one that looks back a "
                 "bounded number of tokens must cut the history itself, as in history[..., -64:]"
             ) from error
-        law = inputs.probs_of(law, self.n_states, "what fn returned", shape=shape)
+        probs = inputs.probs_of(probs, self.n_states, "what fn returned", shape=shape)
         xp = namespace(history)
-        if namespace(law) is xp and device(law) == device(history):
-            return law
-        return xp.asarray(to_numpy(law), device=device(history))
+        if namespace(probs) is xp and device(probs) == device(history):
+            return probs
+        return xp.asarray(to_numpy(probs), device=device(history))
 
     def _handed(self, history: Array) -> Array:
         """The history as the function can take it."""

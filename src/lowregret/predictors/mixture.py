@@ -11,12 +11,12 @@ from ..abilities import ability
 from ..arrays import Array, astype, constant, in_float64, last, namespace, pick, running_sum, softmax, total
 from .contract import Predictor, asked, asked_sequence, has_states
 
-_EXCLUDED = -1e30  # the log weight of a predictor that excluded what came: finite, so that it can be written down
+_EXCLUDED = -1e30  # the log weight of a predictor that excluded a token: finite, so that it can be written down
 
 
 class MixtureMemory(NamedTuple):
     parts: tuple[Any, ...]  # the memory of each predictor
-    laws: Array  # [..., N, S], what each predicts now: it is asked once a step
+    probs: Array  # [..., N, S], what each predicts now: it is asked once a step
     log_weights: Array  # [..., N]
 
 
@@ -81,21 +81,21 @@ class Mixture(Predictor):
         shape = inputs.batch_shape_of(batch_shape)
         parts = self._started(shape, like)
         if like is None:  # a torch model then answers in tensors: all of the mixture is made of them
-            kin = next((law for law in self._asked(parts, shape) if namespace(law) is not np), None)
+            kin = next((probs for probs in self._asked(parts, shape) if namespace(probs) is not np), None)
             parts = parts if kin is None else self._started(shape, kin)
-        laws = self._stacked(self._asked(parts, shape))
-        none = in_float64(laws[..., 0]) * 0
-        return MixtureMemory(parts, laws, none + constant(self._log_prior, laws))
+        probs = self._stacked(self._asked(parts, shape))
+        none = in_float64(probs[..., 0]) * 0
+        return MixtureMemory(parts, probs, none + constant(self._log_prior, probs))
 
     def predict(self, memory: MixtureMemory) -> Array:
-        mixed = namespace(memory.laws).sum(in_float64(memory.laws) * self.shares(memory)[..., None], axis=-2)
-        return astype(mixed, memory.laws.dtype)
+        mixed = namespace(memory.probs).sum(in_float64(memory.probs) * self.shares(memory)[..., None], axis=-2)
+        return astype(mixed, memory.probs.dtype)
 
     def update(self, memory: MixtureMemory, token: Array) -> MixtureMemory:
         shape, xp = tuple(memory.log_weights.shape[:-1]), namespace(memory.log_weights)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.log_weights)
         parts = tuple(p.update(m, token) for p, m in zip(self.predictors, memory.parts, strict=True))
-        likely_N = pick(xp.moveaxis(in_float64(memory.laws), -1, 0), token[..., None])
+        likely_N = pick(xp.moveaxis(in_float64(memory.probs), -1, 0), token[..., None])
         log_weights = _reweighted(memory.log_weights, likely_N)
         return MixtureMemory(parts, self._stacked(self._asked(parts, shape)), log_weights)
 
@@ -127,11 +127,11 @@ class Mixture(Predictor):
 
     def laws(self, tokens: Array) -> Array:
         """``predict_sequence`` without its checks; what the predictors predict is checked."""
-        laws_NxTxS = self._stacked([asked_sequence(part, tokens) for part in self.predictors])
-        xp, mixed = namespace(laws_NxTxS), in_float64(laws_NxTxS)
+        probs_NxTxS = self._stacked([asked_sequence(part, tokens) for part in self.predictors])
+        xp, mixed = namespace(probs_NxTxS), in_float64(probs_NxTxS)
         likely_N = xp.moveaxis(pick(xp.moveaxis(mixed, -1, 0), tokens[..., None]), -1, 0)  # [N, ..., T]
         weights_N = softmax(self._log_weights(likely_N))
-        return astype(total(xp.moveaxis(mixed, -2, 0) * weights_N[..., None]), laws_NxTxS.dtype)
+        return astype(total(xp.moveaxis(mixed, -2, 0) * weights_N[..., None]), probs_NxTxS.dtype)
 
     def _log_weights(self, likely_N: Array) -> Array:
         """ln weights ``[N, ..., T]`` before each token, from how likely each predictor made each of them."""
@@ -158,11 +158,11 @@ class Mixture(Predictor):
         return [asked(part, memory, shape) for part, memory in zip(self.predictors, parts, strict=True)]
 
     @staticmethod
-    def _stacked(laws: list[Array]) -> Array:
+    def _stacked(probs: list[Array]) -> Array:
         """The forecasts side by side, ``[..., N, S]``, in the widest of their precisions."""
-        xp = namespace(*laws)
-        dtype = xp.result_type(*laws)
-        return xp.stack([astype(law, dtype) for law in laws], axis=-2)
+        xp = namespace(*probs)
+        dtype = xp.result_type(*probs)
+        return xp.stack([astype(each, dtype) for each in probs], axis=-2)
 
 
 def _reweighted(log_weights: Array, likely_N: Array) -> Array:

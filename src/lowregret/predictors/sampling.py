@@ -12,7 +12,7 @@ from .contract import Predictor, a_predictor, asked
 
 
 def draw(probs: Array, uniforms: Array) -> Array:
-    """Tokens ``[...]`` with laws ``probs[..., S]``, through the cumulative law; probability 0 is never drawn."""
+    """Tokens ``[...]`` drawn from ``probs[..., S]`` through their running sums; probability 0 is never drawn."""
     xp = namespace(probs)
     cdf_S = first(running_sum(probs))
     scaled = uniforms * cdf_S[-1]
@@ -21,10 +21,10 @@ def draw(probs: Array, uniforms: Array) -> Array:
     return total([xp.astype(scaled >= edge, xp.int64) for edge in cdf_S[:-1]])
 
 
-def drawn(law: list[float], uniform: Any) -> int:
-    """``draw`` for one law in plain Python numbers: a short array takes ten times as long."""
-    scaled, below, state = float(uniform) * sum(law), 0.0, 0
-    for chance in law[:-1]:
+def drawn(probs: list[float], uniform: Any) -> int:
+    """``draw`` for one distribution in plain Python numbers: a short array takes ten times as long."""
+    scaled, below, state = float(uniform) * sum(probs), 0.0, 0
+    for chance in probs[:-1]:
         below += chance
         state += scaled >= below
     return state
@@ -94,7 +94,7 @@ class Stream:
         return self._memory
 
     def predict(self) -> Array:
-        """The law of the next token."""
+        """The distribution of the next token."""
         return asked(self.predictor, self._memory, self._shape)
 
     def update(self, token: Array) -> None:

@@ -1,4 +1,4 @@
-"""Laws from a table (Section 2.1): one per step, or one for each choice of the last few tokens (bounded context)."""
+"""Forecasts from a table (Section 2.1): one per step, or one for each choice of the last few tokens."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ class StepMemory(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scheduled(Predictor):
-    """Independent tokens with a law for each step, ``probs_TxS``; the last law holds for ever after.
+    """Independent tokens with a distribution for each step, ``probs_TxS``; the last holds for ever after.
 
     >>> Scheduled([[0.9, 0.1], [0.2, 0.8]]).predict_sequence([0, 0, 0])[:, 1].tolist()
     [0.1, 0.8, 0.8]
@@ -52,11 +52,11 @@ class Scheduled(Predictor):
         """``predict_sequence`` without its checks."""
         xp = namespace(tokens)
         at = xp.clip(count_up(tokens, 0, tokens.shape[-1]), 0, len(self.probs_TxS) - 1)
-        law_TxS = rows(constant(self.probs_TxS, tokens), at)
-        return xp.broadcast_to(law_TxS, (*tokens.shape, self.n_states))
+        probs_TxS = rows(constant(self.probs_TxS, tokens), at)
+        return xp.broadcast_to(probs_TxS, (*tokens.shape, self.n_states))
 
     def law_of_counts(self, counts: Array) -> Array:
-        """The law of the next token after these counts of each state: only their sum, the step, matters."""
+        """The distribution of the next token after these counts of each state: only their sum, the step, matters."""
         return self.predict(StepMemory(namespace(counts).sum(counts, axis=-1)))
 
 
@@ -72,9 +72,9 @@ class Markov(Predictor):
     Parameters
     ----------
     transition
-        Shape ``(S,) * window + (S,)``; each last row a law.
+        Shape ``(S,) * window + (S,)``; each last row a distribution.
     initial
-        The law until the context is full (uniform by default).
+        The distribution until the context is full (uniform by default).
 
     >>> sticky = Markov([[0.9, 0.1], [0.1, 0.9]], window=1)
     >>> sticky.predict_sequence([1, 1, 0])[:, 1].tolist()
@@ -96,11 +96,11 @@ class Markov(Predictor):
             )
         table = inputs.probs_of(table, n, "transition").reshape(-1, n)
         initial = np.full(n, 1 / n) if self.initial is None else inputs.table_of(self.initial, "initial")
-        # One table for both: row 0 holds the initial law, row 1 + context the transition from that context.
-        laws = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
-        laws.setflags(write=False)
-        inputs.keep(self, n_states=n, window=length, initial=laws[0], _laws=laws)
-        inputs.keep(self, transition=laws[1:].reshape((n,) * (length + 1)))
+        # One table for both: row 0 holds the initial distribution, row 1 + context the transition from that context.
+        table = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
+        table.setflags(write=False)
+        inputs.keep(self, n_states=n, window=length, initial=table[0], _table=table)
+        inputs.keep(self, transition=table[1:].reshape((n,) * (length + 1)))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(read_only(state))
@@ -111,7 +111,7 @@ class Markov(Predictor):
         return MarkovMemory(zeros, zeros)
 
     def predict(self, memory: MarkovMemory) -> Array:
-        return self._law(memory.context, memory.seen)
+        return self._probs(memory.context, memory.seen)
 
     def update(self, memory: MarkovMemory, token: Array) -> MarkovMemory:
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
@@ -128,17 +128,17 @@ class Markov(Predictor):
             older = xp.zeros_like(tokens[..., :lag])
             shifted = xp.concat([older, tokens[..., : horizon - lag]], axis=-1)
             context = context + shifted * self.n_states ** (lag - 1)
-        return self._law(context, xp.broadcast_to(count_up(tokens, 0, horizon), tokens.shape))
+        return self._probs(context, xp.broadcast_to(count_up(tokens, 0, horizon), tokens.shape))
 
     def key(self, memory: MarkovMemory) -> Array:
         """What decides, beside the counts so far, how a stream goes on (``lowregret.evaluate.adversaries``)."""
         return memory.context
 
-    def _law(self, context: Array, seen: Array) -> Array:
+    def _probs(self, context: Array, seen: Array) -> Array:
         xp = namespace(context)
         full = seen >= self.window
-        laws: np.ndarray = self._laws  # type: ignore[attr-defined]
-        return rows(constant(laws, context), xp.where(full, context + 1, xp.zeros_like(context)))
+        table: np.ndarray = self._table  # type: ignore[attr-defined]
+        return rows(constant(table, context), xp.where(full, context + 1, xp.zeros_like(context)))
 
 
 def rows(table_RxS: Array, index: Array) -> Array:

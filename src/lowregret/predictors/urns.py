@@ -1,4 +1,4 @@
-"""Urns: that of Equation (1), and a shrunk one, which is Hedge as a law over tokens, without the log T of Lemma 2.3."""
+"""Urns: that of Equation (1), and a shrunk one, which is Hedge as a forecast, without the log T of Lemma 2.3."""
 
 import math
 from dataclasses import dataclass
@@ -76,16 +76,16 @@ class PolyaUrn(Predictor):
         xp = namespace(tokens)
         dtype = float_type(xp, device(tokens))
         whole = xp.astype(count_up(tokens, 0, tokens.shape[-1]), dtype) + self.n_states * self.prior
-        laws = []
+        probs = []
         for count in counts_before(tokens, self.n_states):
-            law = xp.astype(count, dtype)
-            law += self.prior  # in place: these arrays are the size of the input
-            law /= whole
-            laws.append(law)
-        return last(xp.stack(laws))
+            share = xp.astype(count, dtype)
+            share += self.prior  # in place: these arrays are the size of the input
+            share /= whole
+            probs.append(share)
+        return last(xp.stack(probs))
 
     def law_of_counts(self, counts: Array) -> Array:
-        """The law of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
+        """The distribution of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
         counts = in_float64(counts)
         seen = namespace(counts).sum(counts, axis=-1)
         return (counts + self.prior) / (seen + self.n_states * self.prior)[..., None]
@@ -118,7 +118,7 @@ _EQUAL = 1e-11  # utilities under an equaliser differ at most by this
 
 @dataclass(frozen=True)
 class ShrunkUrn(Predictor):
-    """Counts shrunk towards an equaliser nu: mu_t = nu + (c/T) (n_{t-1} - (t-1) nu). Hedge, as a law over tokens.
+    """Counts shrunk towards an equaliser nu: mu_t = nu + (c/T) (n_{t-1} - (t-1) nu). Hedge, as a forecast.
 
     Under nu all actions are worth the same, so the quantal response at temperature eta is Hedge at rate c / (T eta),
     without the logarithm of Lemma 2.3. For c > 1 the formula leaves the simplex late in the game and is clipped, which
@@ -148,7 +148,7 @@ class ShrunkUrn(Predictor):
         nu = equaliser(self.problem)
         if nu is None:
             raise ValueError(
-                "problem has no equaliser, a law under which all actions are worth the same: the shrunk urn would "
+                "problem has no equaliser, a forecast under which all actions are worth the same: the shrunk urn would "
                 "have linear regret on some sequence; use PolyaUrn, or a policy such as Hedge or AdaHedge"
             )
         A, J = self.problem.n_actions, self.problem.span
@@ -171,7 +171,7 @@ class ShrunkUrn(Predictor):
         return empty_urn(self.n_states, 0.0, batch_shape, like)
 
     def predict(self, memory: UrnMemory) -> Array:
-        return self._law(memory.counts, memory.seen)
+        return self._probs(memory.counts, memory.seen)
 
     def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
@@ -185,14 +185,14 @@ class ShrunkUrn(Predictor):
             raise ValueError(f"tokens are longer than the urn's horizon: {tokens.shape[-1]} steps, {self.horizon}")
         xp = namespace(tokens)
         counts = xp.stack([in_float64(count) for count in counts_before(tokens, self.n_states)], axis=-1)
-        return self._law(counts, count_up(tokens, 0, tokens.shape[-1]))
+        return self._probs(counts, count_up(tokens, 0, tokens.shape[-1]))
 
     def law_of_counts(self, counts: Array) -> Array:
-        """The law of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
+        """The distribution of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
         xp = namespace(counts)
-        return self._law(in_float64(counts), xp.sum(counts, axis=-1))
+        return self._probs(in_float64(counts), xp.sum(counts, axis=-1))
 
-    def _law(self, counts: Array, seen: Array) -> Array:
+    def _probs(self, counts: Array, seen: Array) -> Array:
         weight = self.c / self.horizon
         if self.c > 1 and self.problem.n_actions == 2:
             lead = mix(self.problem.advantage, first(counts))[0] * weight
@@ -200,8 +200,8 @@ class ShrunkUrn(Predictor):
             near = xp.full((self.n_states, *lead.shape), 1 / self.n_states, dtype=lead.dtype, device=device(lead))
             return last(belief_with_lead(self.problem.advantage[0], lead, near))
         nu = constant(self._nu, counts)  # type: ignore[attr-defined]
-        law = nu * (1 - weight * astype(seen, counts.dtype))[..., None] + counts * weight
-        return on_simplex(law) if self.c > 1 else law
+        probs = nu * (1 - weight * astype(seen, counts.dtype))[..., None] + counts * weight
+        return on_simplex(probs) if self.c > 1 else probs
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float | None:
         """What quantal responses at this temperature lose at most; None for other problems, longer runs, schedules."""
@@ -223,7 +223,7 @@ class ShrunkUrn(Predictor):
 
 @lru_cache(maxsize=64)
 def equaliser(problem: DecisionProblem) -> np.ndarray | None:
-    """A law under which all actions are worth the same, as near as possible to the uniform one; None if there is none.
+    """A forecast under which all actions are worth the same, as near as possible to uniform; None if there is none.
 
     >>> from lowregret import cost_loss, trading
     >>> equaliser(cost_loss(cost=1, loss=4)).tolist()
@@ -240,7 +240,7 @@ def equaliser(problem: DecisionProblem) -> np.ndarray | None:
     uniform.setflags(write=False)
     if np.abs(problem.advantage @ uniform).max(initial=0.0) <= 1e-15:
         return uniform
-    # The least r such that some such law is within r of uniform, coordinate by coordinate.
+    # The least r such that some such forecast is within r of uniform, coordinate by coordinate.
     within = np.concatenate([np.eye(S), -np.eye(S)])
     found = linprog(
         np.append(np.zeros(S), 1.0),
@@ -253,14 +253,14 @@ def equaliser(problem: DecisionProblem) -> np.ndarray | None:
     if not found.success:
         return None
     # The solver stops at 1e-7: finish on the states it kept, by least squares.
-    law = np.where(found.x[:S] > 1e-9, found.x[:S], 0.0)
-    kept = law > 0
-    law[kept] += np.linalg.lstsq(conditions[:, kept], wanted - conditions @ law, rcond=None)[0]
-    if law.min() < -1e-12 or np.abs(conditions @ law - wanted).max() > _EQUAL:
+    nu_S = np.where(found.x[:S] > 1e-9, found.x[:S], 0.0)
+    kept = nu_S > 0
+    nu_S[kept] += np.linalg.lstsq(conditions[:, kept], wanted - conditions @ nu_S, rcond=None)[0]
+    if nu_S.min() < -1e-12 or np.abs(conditions @ nu_S - wanted).max() > _EQUAL:
         return None
-    law = np.maximum(law, 0.0)
-    law.setflags(write=False)
-    return law
+    nu_S = np.maximum(nu_S, 0.0)
+    nu_S.setflags(write=False)
+    return nu_S
 
 
 def on_simplex(points: Array) -> Array:

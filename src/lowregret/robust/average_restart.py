@@ -153,7 +153,7 @@ class AverageRestart(Predictor, Policy):
         if self.problem.n_actions > 2:
             raise ValueError(
                 f"predict needs a problem with at most two actions, this one has {self.problem.n_actions}: an average "
-                "of responses among more is in general the response to no law. The average itself is policy(memory)"
+                "of responses among more may be the response to no forecast. The average itself is policy(memory)"
             )
         xp, probs = namespace(memory.probs), memory.probs
         if self.problem.contrast == 0:  # every distribution has the same response

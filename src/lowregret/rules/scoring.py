@@ -80,7 +80,7 @@ class ScoringRule:
     def regret(self, p: Array, tokens: Array) -> Array:
         """The average regret of every prefix ``[..., T]`` to the best constant forecast: the share of ones so far.
 
-        ``p`` are forecasts ``[..., T]`` of state 1, or laws ``[..., T, 2]``.
+        ``p`` are forecasts ``[..., T]`` of state 1, or of both ``[..., T, 2]``.
 
         >>> brier().regret([0.5, 0.5, 0.5], [1, 0, 1]).round(4).tolist()
         [0.25, 0.0, 0.0278]

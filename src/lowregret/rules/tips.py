@@ -54,7 +54,7 @@ def v_regret(p: Array, tokens: Array, tips: Any) -> Array:
     """The V-regret of whole sequences on every tip, ``[..., N]``.
 
     (1/T) [ sum_t sign(v - p_t) (y_t - v) + abs(n1 - T v) ] with n1 the number of ones. ``p`` are forecasts ``[..., T]``
-    of state 1, or laws ``[..., T, 2]``.
+    of state 1, or of both ``[..., T, 2]``.
 
     >>> v_regret([0.54, 0.56], [1, 0], tips=[0.5, 0.55, 0.6]).round(6).tolist()
     [0.0, 0.55, 0.0]
