@@ -17,7 +17,7 @@ FIRST, BREAK, DAYS = date(2025, 1, 1), date(2025, 7, 1), 365
 
 
 def log_in_csv(seed: int = 0) -> str:
-    """A year of daily chances of rain at four sites, and the outcomes; from July on one has its two columns mixed up."""
+    """A year of daily chances of rain at four sites, and the outcomes; from July on one has its columns mixed up."""
     draw = random.Random(seed).random  # the same numbers in every version of Python
     rows = ["date,site,p_dry,p_wet,outcome"]
     for site in SITES:
