@@ -227,7 +227,7 @@ class Training:
             tensors |= {f"optimiser.{names[id(parameter)]}.{key}": value for key, value in kept.items()}
         tensors |= {f"task.{name}": value for name, value in self.task.state().items()}
         went = {"step": self.step, "seconds": self.seconds, "metrics": self.metrics}
-        checkpoints.write(self.state_path, tensors, {**self.about, "types": str(self.types), **went})
+        checkpoints.write(self.state_path, tensors, {**self.about, "precision": str(self.types), **went})
 
     def _resume(self) -> None:
         """From the last save, if there is one."""
@@ -235,7 +235,7 @@ class Training:
             self.task.restore({})  # it may have served another run
             return
         tensors, about = checkpoints.read(self.state_path)
-        refuse_other(about, {**self.about, "types": str(self.types)}, self.state_path)
+        refuse_other(about, {**self.about, "precision": str(self.types)}, self.state_path)
         self.step, self.seconds, self.metrics = about["step"], about["seconds"], about["metrics"]
 
         def part(name: str) -> dict[str, Tensor]:
@@ -320,7 +320,9 @@ def described(thing: Any) -> Any:
         return {str(name): described(part) for name, part in thing.items()}
     if thing is None or isinstance(thing, (str, int, float)):
         return thing
-    return getattr(thing, "__qualname__", type(thing).__qualname__)
+    if hasattr(thing, "__qualname__") or type(thing).__repr__ is object.__repr__:
+        return getattr(thing, "__qualname__", type(thing).__qualname__)
+    return repr(thing)
 
 
 def refuse_other(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
