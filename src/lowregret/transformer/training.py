@@ -11,6 +11,7 @@ import copy
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
@@ -320,9 +321,7 @@ def described(thing: Any) -> Any:
         return {str(name): described(part) for name, part in thing.items()}
     if thing is None or isinstance(thing, (str, int, float)):
         return thing
-    if hasattr(thing, "__qualname__") or type(thing).__repr__ is object.__repr__:
-        return getattr(thing, "__qualname__", type(thing).__qualname__)
-    return repr(thing)
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
 
 
 def refuse_other(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
