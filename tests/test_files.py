@@ -71,8 +71,7 @@ def test_permissions_stay(tmp_path: Path) -> None:
 
 
 def test_trying_leaves_nothing(tmp_path: Path) -> None:
-    files.writable(tmp_path / "a/b/c.txt", None)
-    files.writable(tmp_path / "x/y", folder=True)
+    files.writable(tmp_path / "a/b/c.txt")
     assert not list(tmp_path.iterdir())
     for wrong in (Path("/proc/none/x"), tmp_path / ("n" * 300)):
         with pytest.raises(OSError, match="cannot be written: "):

@@ -47,36 +47,34 @@ def to_write(given: Any, suffix: str | None = None) -> Path:
     return path
 
 
-def in_folder(folder: Path) -> Path:
+def in_folder(folder: Path) -> None:
     """A folder that is there or can be made: nothing on the way to it is a file."""
     there = next((part for part in (folder, *folder.parents) if os.path.exists(part)), folder)
     if os.path.exists(there) and not os.path.isdir(there):
         raise ValueError(f"{there} is a file: there can be no folder {folder}")
-    return folder
 
 
-def writable(*paths: Path | None, folder: bool = False) -> None:
-    """Try whether files can be written there (or, with ``folder``, in there), and leave nothing behind.
+def writable(path: Path) -> None:
+    """Try whether a file can be written there, and leave nothing behind.
 
     Permissions are not enough: a read-only disk or a name that is too long shows only when it is tried.
     """
-    for path in (Path(os.path.realpath(path)) for path in paths if path is not None):
-        if not folder and os.path.exists(path) and not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, f"{path} cannot be written: {os.strerror(errno.EACCES)}")
-        if not folder and os.path.exists(path) and not os.path.isfile(path):
-            continue  # a pipe or a terminal: it is written to as it is
-        place = path if folder else path.parent
-        made = [part for part in (place, *place.parents) if not os.path.lexists(part)]
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(prefix="." if folder else f".{path.name}.", dir=place):
-                pass
-        except OSError as error:
-            raise OSError(error.errno, f"{path} cannot be written: {error.strerror}") from error
-        finally:
-            for part in made:
-                with contextlib.suppress(OSError):
-                    part.rmdir()
+    path = Path(os.path.realpath(path))
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, f"{path} cannot be written: {os.strerror(errno.EACCES)}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # a pipe or a terminal: it is written to as it is
+    made = [part for part in path.parents if not os.path.lexists(part)]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        for part in made:
+            with contextlib.suppress(OSError):
+                part.rmdir()
 
 
 def apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
@@ -214,22 +212,17 @@ def array_in(path: Path, name: str) -> np.ndarray:
     return array
 
 
-def in_memory(n_bytes: float, what: str, have: float | None = None) -> None:
-    """Refuse what takes more memory than there is (or than ``have``), rather than be killed halfway.
+def in_memory(n_bytes: float, what: str) -> None:
+    """Refuse what takes more memory than there is, rather than be killed halfway.
 
     >>> in_memory(1e18, "size")
     Traceback (most recent call last):
     ValueError: size takes 931322575 GiB, more than the memory of this machine
     """
-    if n_bytes > (_memory() if have is None else have):
-        raise ValueError(f"{what} takes {n_bytes / 2**30:.0f} GiB, more than the memory of this machine")
-
-
-def _memory() -> float:
-    """The memory of this machine in bytes, or the part of it that we may use; infinite where that is not known."""
     limits = []
     with contextlib.suppress(OSError, ValueError):  # "max": there is no limit
         limits.append(float(Path("/sys/fs/cgroup/memory.max").read_text()))
     with contextlib.suppress(AttributeError, OSError, ValueError):  # not on every system
         limits.append(float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
-    return min(limits, default=float("inf"))
+    if n_bytes > min(limits, default=float("inf")):
+        raise ValueError(f"{what} takes {n_bytes / 2**30:.0f} GiB, more than the memory of this machine")

@@ -238,11 +238,16 @@ def test_what_an_id_cannot_be() -> None:
     assert model.observe("heads", id=[7]).guard_.steps == 3
 
 
-def test_a_worker_that_fell_behind_does_not_overwrite(tmp_path: Path) -> None:
-    one, other = Served(river=False), Served(river=False)
+@both
+@pytest.mark.parametrize("by_pickle", [True, False])
+def test_a_worker_that_fell_behind_does_not_overwrite(river: bool, by_pickle: bool, tmp_path: Path) -> None:
+    one, other = Served(river), Served(river)
     one.policy(0.6, "a")
     one.guard.save(tmp_path / "guard")
-    other.guard.load(tmp_path / "guard")
+    if by_pickle:
+        other.model = pickle.loads(pickle.dumps(one.model))
+    else:
+        other.guard.load(tmp_path / "guard")
     other.label("heads", "a")
     other.guard.save(tmp_path / "guard")
     one.label("heads", "a")

@@ -1,16 +1,15 @@
 """The verdict and the figures of an audit, beside literal sums; audits are made here by hand."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import lowregret as lr
-from lowregret.audits import AuditSettings, answer
+from lowregret.audits import Audit, AuditSettings, answer
 
 from ..plain_guard import PlainGuard
 
@@ -18,44 +17,24 @@ SHOP = lr.DecisionProblem.from_payoffs([[100, -20], [0, 0]], ["open", "shut"], [
 BEGIN = np.datetime64("2026-01-01")
 
 
-@dataclass
-class Made:
-    """An audit as ``lowregret.audits.audit`` hands it over, with what it was made of."""
+@dataclass(frozen=True, eq=False)
+class Made(Audit):
+    """An audit with what it was made of."""
 
-    problem: Any
-    streams: pl.DataFrame
-    reliability: np.ndarray
-    curves: dict[str, np.ndarray]
-    at_P: np.ndarray
-    players: tuple[str, ...]
     probs_NxTxS: np.ndarray
     outcomes_NxT: np.ndarray
     paid: dict[str, np.ndarray]  # [N, T] by player
     after_NxT: np.ndarray
-    levels: tuple[float, ...] = ()
-    unit: str = "day"
-    first: str | None = "2026-01-01"
-    last: str | None = None
-    source: str = "shops.csv"
-    columns: dict[str, Any] = field(default_factory=lambda: {"stream": "shop", "order": "ds", "state": "y"})
-    notes: tuple[str, ...] = ()
-    settings: Any = field(default_factory=lambda: AuditSettings(currency="euros"))
-    certificate: Any = field(default_factory=lambda: SimpleNamespace(regret_bound_in_payoffs=10.5))
-
-    @property
-    def totals(self):
-        return {name: math.fsum(self.streams[name]) for name in self.players}
-
-    @property
-    def steps(self):
-        return int(self.streams["steps"].sum())
-
-    @property
-    def alarms(self):
-        return int(self.streams["alarm"].count())
 
     def with_streams(self, **columns):
         return replace(self, streams=self.streams.with_columns(**columns))
+
+
+USUAL = {"levels": (), "unit": "day", "first": "2026-01-01", "last": None, "source": "shops.csv", "notes": ()} | {
+    "columns": {"stream": "shop", "order": "ds", "state": "y"},
+    "settings": AuditSettings(currency="euros"),
+    "certificate": SimpleNamespace(regret_bound_in_payoffs=10.5),
+}
 
 
 def weather(N=1, T=200, broken=(), how="upside down", at=None, seed=0):
@@ -111,8 +90,9 @@ def made(probs_NxTxS, outcomes_NxT, alarms=None, named=None, follows=(), problem
         at_P = BEGIN.astype("datetime64[ns]") + ((at_P - 1) * 86_400e9).astype("timedelta64[ns]")
         more = {"last": str(BEGIN + T - 1)} | more
     streams = pl.DataFrame(columns, schema_overrides=types)
-    seen = probs_NxTxS, outcomes_NxT, paid, after_NxT
-    return Made(problem, streams, reliability, curves, at_P, tuple(paid), *seen, **more)
+    found = {"problem": problem, "streams": streams, "reliability": reliability, "curves": curves, "at_P": at_P}
+    seen = {"probs_NxTxS": probs_NxTxS, "outcomes_NxT": outcomes_NxT, "paid": paid, "after_NxT": after_NxT}
+    return Made(**USUAL | found | seen | {"players": tuple(paid)} | more)
 
 
 ONE = {"columns": {"stream": None, "order": "ds", "state": "y"}, "source": "stall.csv"}
@@ -308,9 +288,10 @@ def test_warnings_with_their_amounts():
     found, more = forty(), [None] * 40
     more[4], more[9] = 3, 2
     then = pl.Series([0.0] * 40) + found.streams["guard"] + 100
-    found = found.with_streams(seems_lag=pl.Series(more, dtype=pl.Int64), guard_then=then, excluded=pl.lit(1))
-    found.certificate.regret_bound_in_payoffs = 100.0
-    found.curves, found.streams = {}, found.streams.with_columns(pl.col("model") - 50_000)
+    found = replace(found, certificate=SimpleNamespace(regret_bound_in_payoffs=100.0)).with_streams(
+        **{"seems_lag": pl.Series(more, dtype=pl.Int64), "guard_then": then},
+        **{"excluded": pl.lit(1), "model": pl.col("model") - 50_000},
+    )
     behind = found.paid["last outcome"].sum() - found.paid["model"].sum() + 40 * 50_000
     guard = found.paid["guard"].sum()
     assert answer.warnings(found) == (

@@ -39,6 +39,7 @@ def test_delays_are_those_of_the_theorem_in_loops() -> None:
     assert found.ninetieth == late[math.ceil(len(late) * 0.9) - 1]
 
 
+@pytest.mark.needs("numba")  # millions of steps: minutes in arrays
 @pytest.mark.parametrize(("says", "median"), [(0.6, 202), (0.8, 25)])
 def test_known_delays_of_late_breaks(says: float, median: float) -> None:
     """Half way through 5,000 steps, at delta = 1/T: .6 becomes .4 (202 by the notes), .8 becomes .2."""
@@ -67,6 +68,7 @@ def about(guard: lr.Guard, found: Delay) -> float:
     return float(np.where(grows, -np.log(stake_AxK * guard.test.delta) / growth_AxK, np.inf).min())
 
 
+@pytest.mark.needs("numba")
 @pytest.mark.parametrize("problem", [MATCHING, lr.cost_loss(1, 4), lr.newsvendor([0, 10, 20], 5, 3)])
 @pytest.mark.parametrize("since", [1, 301])
 def test_the_closed_form_is_near_what_is_simulated(problem: lr.DecisionProblem, since: int) -> None:

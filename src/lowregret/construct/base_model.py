@@ -120,37 +120,37 @@ def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> N
     later_TxT = torch.eye(T, dtype=torch.int64)  # row t: token t is another
     tokens_BxT = torch.cat([tokens_T[None], (tokens_T + later_TxT) % n_states])
     try:
-        said = ask(base, tokens_BxT)
+        given = ask(base, tokens_BxT)
     except (IndexError, RuntimeError, TypeError) as error:
         tried = f"{name} fails on tokens {tuple(tokens_BxT.shape)} below {n_states}"
         raise ValueError(
             f"base must take tokens [B, T]: {tried} ({error}); if it takes BOS, is there a row of its embedding for it?"
         ) from error
-    if not isinstance(said, Tensor):
-        raise ValueError(f"base must give a tensor, and {name} gives a {type(said).__name__}: wrap it in a module")
-    if said.shape != (*tokens_BxT.shape, n_states):
+    if not isinstance(given, Tensor):
+        raise ValueError(f"base must give a tensor, and {name} gives a {type(given).__name__}: wrap it in a module")
+    if given.shape != (*tokens_BxT.shape, n_states):
         raise ValueError(
             f"base must give {(*tokens_BxT.shape, n_states)} for tokens {tuple(tokens_BxT.shape)}: a number for each "
-            f"of {n_states} states; {name} gives {tuple(said.shape)}"
+            f"of {n_states} states; {name} gives {tuple(given.shape)}"
         )
-    masked = said == -torch.inf if gives == "logits" else torch.zeros_like(said, dtype=torch.bool)
-    if not (said.isfinite() | masked).all() or masked.all(dim=-1).any():
+    masked = given == -torch.inf if gives == "logits" else torch.zeros_like(given, dtype=torch.bool)
+    if not (given.isfinite() | masked).all() or masked.all(dim=-1).any():
         raise ValueError(f"base must give numbers (logits may be -inf, not all of them): {name} gives NaN or infinity")
     if gives == "probabilities":
-        inputs.probs_of(said.double().cpu().numpy(), n_states, f"what {name} gives, by gives='probabilities',")
-    tolerance = torch.finfo(said.dtype).eps ** 0.5
+        inputs.probs_of(given.double().cpu().numpy(), n_states, f"what {name} gives, by gives='probabilities',")
+    tolerance = torch.finfo(given.dtype).eps ** 0.5
 
     def same(one: Tensor, other: Tensor) -> bool:
         return torch.allclose(one, other, rtol=tolerance, atol=tolerance)
 
-    if not same(ask(base, tokens_BxT), said):
+    if not same(ask(base, tokens_BxT), given):
         raise ValueError(f"base must say the same when asked twice: {name} does not, even in eval mode")
-    ahead = [t for t in range(T) if not same(said[t + 1, : t + 1], said[0, : t + 1])]
+    ahead = [t for t in range(T) if not same(given[t + 1, : t + 1], given[0, : t + 1])]
     if ahead:
         raise ValueError(
             f"base must not look ahead: entry {ahead[0]} of {name} changes with token {ahead[0]}, and may depend on "
             "the tokens before it only. If it gives at entry t the forecast of token t + 1, let it see BOS and all "
             "tokens but the last: pad(tokens[:, :-1], (1, 0), value=bos)"
         )
-    if not same(ask(base, tokens_BxT[:, :1]), said[:, :1]):
+    if not same(ask(base, tokens_BxT[:, :1]), given[:, :1]):
         raise ValueError(f"base must not look ahead: entry 0 of {name} changes with the number of tokens")

@@ -118,7 +118,7 @@ class FollowLearner:
         return seen_NxC[:, 0] * 0.0
 
 
-class MixtureThenLaw:
+class MixtureThenPredictor:
     """``Recovery`` for a robust predictor: the mixture on its budget, and another predictor once that is spent.
 
     All that it plays is the quantal response to a distribution, so that what it states is a predictor again.
@@ -137,7 +137,9 @@ class MixtureThenLaw:
             )
         self.mixture = Mixture(setting, made.memories, made.share, made.trust)
         self.budget = Budget(made, setting, setting.outcomes.n_actions)
-        self.regret_after: After = LawBack(setting.rounds, setting.temperature, made.budget, made.safe).after
+        self.regret_after: After = PredictorRecoveryBound(
+            setting.rounds, setting.temperature, made.budget, made.safe
+        ).after
 
     def shapes(self) -> Shapes:
         return self.mixture.shapes() | self.safe.shapes() | self.budget.shapes()
@@ -174,7 +176,7 @@ class MixtureThenLaw:
         return self.budget.share(memory, seen_NxC)
 
 
-class LawBack(NamedTuple):
+class PredictorRecoveryBound(NamedTuple):
     """What recovery with a predictor as safe play may lose (the proof is that of ``fallbacks.py``)."""
 
     horizon: int | None
@@ -221,7 +223,7 @@ def play_of(fallback: Any, setting: Any) -> Play:
     if isinstance(fallback, (Policy, Predictor)):
         return FollowLearner(fallback, setting)
     if isinstance(fallback, Recovery) and fallback.safe is not None:
-        return MixtureThenLaw(fallback, setting)
+        return MixtureThenPredictor(fallback, setting)
     found: Play = fallback.play(setting)
     return found
 
