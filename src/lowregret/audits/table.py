@@ -36,7 +36,7 @@ _ROUNDED = 1e-6  # by how much sums of probabilities may be off before they are 
 
 
 class Pooled(Exception):
-    """A stream has two rows of one time, and nobody said which column names the streams."""
+    """A stream has two rows of one time, and no column of streams was named."""
 
     def __init__(self, refusal: Refused) -> None:
         self.refusal = refusal
