@@ -192,8 +192,8 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "scoring.ScoringRule": lr.rules.scoring.brier,
 }
 CALLED = {  # what a message may call a parameter in place of its name
-    "d": ("state_dict",), "outcome": ("state", "missing"), "n": ("streams",), "streams": ("add(",), "guard": ("problem",),
-    "rule": ("problem",), "window": ("transition",),
+    "d": ("state_dict",), "outcome": ("state", "missing"), "n": ("streams",), "streams": ("add(",),
+    "guard": ("problem",), "rule": ("problem",), "window": ("transition",),
     "utility": ("states must name",), "actions": ("fn must",),
     "payoffs": ("states must name",),
     **dict.fromkeys(("price", "cost", "salvage", "levels", "moves", "positions", "fee", "loss"), ("payoffs",)),
