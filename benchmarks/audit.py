@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 import lowregret as lr
-from lowregret.audits import parts as audit_parts
+from lowregret.audits import parts
 from lowregret.audits.page import page
 
 
@@ -47,7 +47,7 @@ def main() -> None:
         assert again.alarms == found.alarms
         print(f"CSV       {wall:.1f} s wall, {its:.1f} s CPU: {its / used:.2f} times Parquet")
         if streams > 1:
-            audit_parts._LARGE = 0  # as where memory is short
+            parts._LARGE = 0  # as where memory is short
             wall, its, again = audited(log)
             assert again.totals == found.totals
             print(f"on disk   {wall:.1f} s wall, {its:.1f} s CPU: {its / used:.2f} times in memory")

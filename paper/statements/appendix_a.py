@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from lowregret import certificates
-from lowregret.evaluate.adversaries import worst_case_by_counts
+from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from lowregret import certificates
+from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
 from lowregret.engine import ExactTest
-from lowregret.evaluate.adversaries import all_sequences, exact_worst_case, greedy, worst_case_by_counts
+from lowregret.evaluate.adversaries import all_sequences, exact_worst_case, greedy
 from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Hedge, Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled

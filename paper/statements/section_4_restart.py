@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
 from lowregret.checks import LawBroken, check_window
 from lowregret.engine import ExactTest, QuantalResponse
-from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case, worst_case_by_counts
+from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case
 from lowregret.evaluate.distances import bounded_mean, exact_sequence_tv
 from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Hedge, Respond, RestartHedge

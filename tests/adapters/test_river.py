@@ -111,7 +111,8 @@ def test_river_s_wrappers_and_pipelines_around_it() -> None:
     wrapped = drift.DriftRetrainingClassifier(Guarded(naive_bayes.GaussianNB(), Guard(SEA)), train_in_background=False)
     evaluate.progressive_val_score(rows, wrapped, metrics.Accuracy())  # it asks again as the label comes
     assert wrapped.model.guard.steps == 120
-    retrained = drift.DriftRetrainingClassifier(naive_bayes.GaussianNB(), lr.adapters.GuardDriftDetector.of_errors(0.2))
+    detector = lr.adapters.GuardDriftDetector.of_errors(0.2)
+    retrained = drift.DriftRetrainingClassifier(naive_bayes.GaussianNB(), detector, train_in_background=False)
     late, guard, inner = Guarded(retrained, Guard(SEA, lag=5), floor=0.0), Guard(SEA, lag=5), retrained.clone()
     for t in range(305):  # labels come after five more rows, by their ids
         if t >= 5:

@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import certificates
-from lowregret.evaluate.adversaries import worst_case_by_counts
+from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
 from lowregret.robust import algorithm_1
 
 from ..conftest import random_markov, random_problem, sweep, with_urn

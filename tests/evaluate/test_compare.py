@@ -106,9 +106,10 @@ def test_cells_say_none_where_there_is_nothing_to_say() -> None:
 
 
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = lr.compare(players(), SOURCES, COIN, T, 50, seed=1)
+    sources = {**SOURCES, "fixed": np.random.default_rng(2).integers(2, size=(30, T))}
+    at_once = lr.compare(players(), sources, COIN, T, 50, seed=1)
     monkeypatch.setattr(distances, "_LAWS_AT_ONCE", 11 * T * 2)
-    in_parts = lr.compare(players(), SOURCES, COIN, T, 50, seed=1)
+    in_parts = lr.compare(players(), sources, COIN, T, 50, seed=1)
     for name in ("regret_PxWxT", "error_PxWxT", "low_PxW", "high_PxW", "switch_PxW", "switched_PxW"):
         np.testing.assert_allclose(getattr(in_parts, name), getattr(at_once, name), atol=1e-13, err_msg=name)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
 from lowregret.evaluate import adversaries
-from lowregret.evaluate.adversaries import beam, exact_worst_case, greedy, two_sided, worst_case_by_counts
+from lowregret.evaluate.adversaries import beam, exact_worst_case, greedy, two_sided
 
 from ..conftest import extra, random_markov, random_problem, sweep, with_urn
 

@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 
 import lowregret as lr
 from lowregret import certificates, checks
+from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
 from lowregret.evaluate import adversaries
 from lowregret.evaluate.distances import exact_sequence_tv
 from lowregret.robust.average_restart import theorem_4_2
@@ -232,7 +233,7 @@ def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
         sharp = safe.certificate.sharpen()
         assert sharp.regret_bound <= safe.certificate.regret_bound
         if isinstance(safe.test, lr.RegretGap):
-            exact = adversaries.worst_case_by_counts(lr.PolyaUrn(problem.n_states), problem, D, safe.temperature)
+            exact = worst_case_by_counts(lr.PolyaUrn(problem.n_states), problem, D, safe.temperature)
             assert sharp.terms["fallback"] == pytest.approx((T + D - 1) / T * exact)
         assert (regret_NxT.max(axis=0) <= [sum(sharp.at(t).terms.values()) for t in range(1, T + 1)]).all()
 

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(wants, name=error.name) from error
 
 
-def _forecast(labels: Labels, proba: Any, is_floored: bool = True) -> np.ndarray:
+def _forecast(labels: Labels, proba: Any) -> np.ndarray:
     """A dict from labels to probabilities as a forecast ``[S]``; uniform where all are 0, before anything is learnt."""
     if not isinstance(proba, dict):
         raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
@@ -27,7 +27,7 @@ def _forecast(labels: Labels, proba: Any, is_floored: bool = True) -> np.ndarray
     if not probs_K.any():
         return np.full(len(labels.labels), 1 / len(labels.labels))
     [probs_S] = labels.forecasts(probs_K[None], list(proba), "probabilities")
-    return labels.floored(probs_S) if is_floored else probs_S
+    return probs_S
 
 
 class GuardedRiverClassifier(base.Wrapper, base.Classifier):
@@ -117,9 +117,10 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         inputs_N: dict[str, Any] = {name: [kwargs.pop(name)] for name in steps.SIDE if name in kwargs}
         if "references" in inputs_N:
             [each] = inputs_N["references"]
-            inputs_N["references"] = {name: [_forecast(self._labels, probs, False)] for name, probs in each.items()}
+            inputs_N["references"] = {name: [_forecast(self._labels, probs)] for name, probs in each.items()}
         with self.guard.lock:  # the model does not learn while it is asked
-            inputs_N["forecast"] = _forecast(self._labels, self.model.predict_proba_one(x, **kwargs))[None]
+            probs_S = _forecast(self._labels, self.model.predict_proba_one(x, **kwargs))
+            inputs_N["forecast"] = self._labels.floored(probs_S)[None]
             return steps.ask(self.guard, inputs_N, id)
 
     # What River asks
@@ -208,7 +209,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
             if not isinstance(x, (tuple, list)) or len(x) != 2:
                 others = "for errors there is GuardDriftDetector.of_errors(rate)"
                 raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}: {others}")
-            probs_S, label = _forecast(self._labels, x[0]), x[1]
+            probs_S, label = self._labels.floored(_forecast(self._labels, x[0])), x[1]
         elif isinstance(x, (bool, np.bool_)) and self._labels.names.unnamed:
             label = int(x)
         [state] = self._labels.states([label], "the label").tolist()

@@ -1,4 +1,4 @@
-"""The parts of a row: how each is read from its columns, when it is bad, and what is said then."""
+"""The parts of a row: how each is read from its columns, when it is bad, and how that is worded."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -38,12 +38,13 @@ def refuse_rows(rows: pl.DataFrame, log: Log, parts: Sequence[Part]) -> None:
     of |= {f"count {i}": part.bad.sum() for i, part in enumerate(parts)}
     counts = rows.select(**of).row(0, named=True)
     wrong = [(counts[f"first {i}"], i) for i in range(len(parts)) if counts[f"count {i}"]]
-    if wrong:
-        (row, i), (*_,) = min(wrong), wrong
-        more = counts[f"count {i}"] - 1
-        also = f"; {more:,} more rows have the same fault" if more > 1 else "; one more row has it" if more else ""
-        cells = rows.filter(pl.col(ROW) == row).select(*parts[i].cells).row(0)
-        raise log.refused(row, parts[i].reason(row, cells) + also)
+    if not wrong:
+        return
+    row, i = min(wrong)
+    more = counts[f"count {i}"] - 1
+    also = f"; {more:,} more rows have the same fault" if more > 1 else "; one more row has it" if more else ""
+    cells = rows.filter(pl.col(ROW) == row).select(*parts[i].cells).row(0)
+    raise log.refused(row, parts[i].reason(row, cells) + also)
 
 
 def parts_of(

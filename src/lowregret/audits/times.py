@@ -170,7 +170,7 @@ def numbered(low: int, high: int) -> tuple[int, str]:
 
 
 def nanoseconds(at: pl.Expr) -> pl.Expr:
-    """Unix times of any unit, each told by its size."""
+    """Unix times of any unit, each recognised by its size."""
     found = at
     for each in sorted(UNIX)[1:]:  # nanoseconds stay
         found = pl.when(at < _UNTIL * _NS // each).then(at * each).otherwise(found)

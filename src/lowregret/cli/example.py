@@ -17,7 +17,7 @@ FIRST, BREAK, DAYS = date(2025, 1, 1), date(2025, 7, 1), 365
 
 
 def log_in_csv(seed: int = 0) -> str:
-    """A year of daily chances of rain at four sites, and what came; from July on one has its two columns mixed up."""
+    """A year of daily chances of rain at four sites, and the outcomes; from July on one has its columns mixed up."""
     draw = random.Random(seed).random  # the same numbers in every version of Python
     rows = ["date,site,p_dry,p_wet,outcome"]
     for site in SITES:
@@ -41,6 +41,6 @@ def example(
         files.replace_all(contents)
     log, payoffs = map(str, contents)
     typer.echo(
-        f"Written: {log}, what a model said of rain at {len(SITES)} sites and what came, and {payoffs}, what opening a "
+        f"Written: {log}, forecasts of rain at {len(SITES)} sites with what occurred, and {payoffs}, what opening a "
         f"stall earns.\nNext: {shlex.join(['lowregret', 'audit', log, '--payoffs', payoffs])}"
     )

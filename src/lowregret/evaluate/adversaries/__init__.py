@@ -11,7 +11,7 @@ over counts (``PolyaUrn``, ``Scheduled`` and ``Hedge`` have one), and streams wi
 ``lowregret.abilities`` says what each promises.
 """
 
-from .exact import all_sequences, exact_worst_case, worst_case_by_counts
+from .exact import all_sequences, exact_worst_case
 from .search import Worst, beam, greedy
 
-__all__ = ["Worst", "all_sequences", "beam", "exact_worst_case", "greedy", "worst_case_by_counts"]
+__all__ = ["Worst", "all_sequences", "beam", "exact_worst_case", "greedy"]

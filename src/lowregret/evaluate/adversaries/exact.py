@@ -83,23 +83,6 @@ def exact_worst_case(
     )
 
 
-def worst_case_by_counts(
-    player: Any, problem: DecisionProblem, horizon: int, temperature: float | None
-) -> float | None:
-    """The largest average regret of a policy, or of quantal responses to a predictor, that depend on counts only.
-
-    None if it may depend on more, or if the table is too large to fill within a minute or two.
-
-    >>> from lowregret import PolyaUrn, matching
-    >>> round(worst_case_by_counts(PolyaUrn(2), matching(), 64, 1 / 8) * 8, 3)
-    0.934
-    """
-    horizon = inputs.whole(horizon, "horizon")
-    acting(player, problem, horizon, None if hasattr(player, "policy") else temperature)
-    temperature = None if temperature is None else inputs.positive(temperature, "temperature")
-    return by_counts.worst_case(player, problem, horizon, temperature)
-
-
 def _bounded(found: Worst) -> Worst:
     """Exact where the sequence attains the bound."""
     exact = found.regret >= (found.upper or math.inf) - _AGREE
