@@ -231,7 +231,9 @@ def array_of(values: Any, name: str, wants: str = "an array or a list with rows 
 def numbers_of(values: Any, name: str, wants: str) -> np.ndarray:
     """Real numbers in NumPy and float64, a copy: what ``wants`` says they must be; of any shape, finite or not."""
     array = to_numpy(array_of(values, name, wants))
-    if array.dtype.kind not in "fiu" and array.size:
+    if not array.size:  # of whatever type an empty list is
+        return np.zeros(array.shape)
+    if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be {wants}, got {shown(values)}")
     return np.array(array, dtype=np.float64)
 

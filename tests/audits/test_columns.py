@@ -183,11 +183,12 @@ def test_columns_may_be_called_anything(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("cutoff", "is_read"), [([1, 2], True), (["1", " 2"], True), ([0.5, 0.5], False), (["low", "low"], False)]
 )
-def test_a_cutoff_is_when_a_forecast_was_made_and_else_a_threshold(cutoff: Any, is_read: bool) -> None:
-    own = found(
-        pl.DataFrame({"step": [1, 2], "y": ["up"] * 2, "p_up": [0.5] * 2, "cutoff": cutoff}), probs={"up": "p_up"}
-    )
-    assert (own.cutoff == "cutoff") == is_read
+def test_a_cutoff_is_when_a_forecast_was_made_and_else_a_threshold(cutoff: Any, is_read: bool, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"step": [1, 2], "y": ["up"] * 2, "p_up": [0.5] * 2, "cutoff": cutoff})
+    frame.write_csv(tmp_path / "log.csv")
+    for log in (frame, tmp_path / "log.csv"):
+        own = found_columns(log_of(log), STAKES, Columns(probs={"up": "p_up"}))
+        assert (own.cutoff == "cutoff") == is_read
 
 
 @pytest.mark.parametrize("form", ["{} ", "+{}", "{}.0", "{},0", "{}e0"])

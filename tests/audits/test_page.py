@@ -274,6 +274,14 @@ def test_the_table_of_streams():
         assert row[4:] == [date[0] or "-", (date[1] or "-") + " ?" * (n == 1), ends]
 
 
+@pytest.mark.parametrize("alarmed", [[7, 9, 90], []])
+def test_of_many_streams_those_with_an_alarm_are_listed(alarmed):
+    read = Reader(page(made(*weather(120, 24), {n: (7, 18) for n in alarmed})))
+    rows = [[row[0] for row in table[1:]] for table in read.tables[1:-1]]
+    assert rows == [[f"shop-{n:03}" for n in reversed(alarmed)]] * bool(alarmed)
+    assert f"{120 - len(alarmed)} more without an alarm are in streams.parquet." in read.texts["p"]
+
+
 def test_a_page_of_a_log_has_the_numbers_of_the_log():
     rng, (probs, outcomes) = np.random.default_rng(0), weather(3, 300, [1])
     wet, states = probs[..., 1].ravel(), np.array(SHOP.states)[outcomes.ravel()]

@@ -125,12 +125,14 @@ def test_a_repeated_local_hour_says_that_clocks_changed() -> None:
 # The streams.
 
 
-def test_the_only_unread_column_that_tells_equal_times_apart_names_the_streams() -> None:
+def test_the_only_unread_column_that_tells_equal_times_apart_names_the_streams(tmp_path: Path) -> None:
     rows = dated(shops(), "delivery").with_columns(row=pl.int_range(pl.len()), weather=pl.lit("?"), wind=pl.col("q10"))
     rows = shuffled(rows.rename({"unique_id": "site"}))
     found = audit(rows, SHOP)
     assert gained(found) == gained(audit(shops(), SHOP))
     assert "streams are those of site, the only column that tells equal times apart" in found.notes
+    rows.with_columns(degrees=pl.col("site").rank("dense") / 2).write_csv(tmp_path / "log.csv")  # not a name
+    assert gained(audit(tmp_path / "log.csv", SHOP)) == gained(found)
     both = rows.with_columns(town=pl.col("site").str.to_uppercase())
     with pytest.raises(Refused, match=r"is there twice.*; site, town tell such rows apart, and --stream NAME says"):
         audit(both, SHOP)

@@ -11,7 +11,7 @@ import torch
 import lowregret as lr
 from lowregret.construct import Constructed, agreement, build
 from lowregret.evaluate.sources import paper_sources
-from lowregret.transformer import Decoder, Size, Transformer
+from lowregret.transformer import Decoder, Size
 
 from ..conftest import sweep
 
@@ -149,19 +149,6 @@ def test_the_urn_may_have_any_prior() -> None:
     for prior in (1e-3, 0.5, 20.0):
         setting = lr.robust.algorithm_1(lr.matching(), lr.RegretRate(horizon), lr.PolyaUrn(2, prior))
         assert agreement(build(base, setting), tokens).differ == 0
-
-
-@pytest.mark.parametrize("fused", [True, False])
-def test_on_a_decoder_that_gives_logits(fused: bool) -> None:
-    decoder = Decoder(3, size=Size(context=64, width=24, heads=3, layers=2, inner=48), seed=4)
-    problem = lr.rock_paper_scissors()
-    tokens = np.concatenate([np.full((1, 64), s) for s in range(3)] + [lr.sample(lr.PolyaUrn(3), 64, 8, seed=0)])
-    for setting in (early(problem, 64), rate(problem, 64)):
-        model = build(Transformer(decoder), setting, fused=fused)
-        found = agreement(model, tokens)
-        assert found.differ == 0
-        assert found.switched > 0
-        assert model.sizes.layers == 5
 
 
 def test_any_torch_module_will_do() -> None:

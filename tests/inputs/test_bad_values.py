@@ -192,8 +192,8 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "scoring.ScoringRule": lr.rules.scoring.brier,
 }
 CALLED = {  # what a message may call a parameter in place of its name
-    "d": ("state_dict",), "outcome": ("state",), "n": ("streams",), "streams": ("add(",), "guard": ("problem",),
-    "rule": ("problem",), "window": ("transition",),
+    "d": ("state_dict",), "outcome": ("state", "missing"), "n": ("streams",), "streams": ("add(",),
+    "guard": ("problem",), "rule": ("problem",), "window": ("transition",),
     "utility": ("states must name",), "actions": ("fn must",),
     "payoffs": ("states must name",),
     **dict.fromkeys(("price", "cost", "salvage", "levels", "moves", "positions", "fee", "loss"), ("payoffs",)),
@@ -203,7 +203,7 @@ CALLED = {  # what a message may call a parameter in place of its name
     ),
 }  # fmt: skip
 FUNCTIONS = {"adversary", "fn", "loss", "on_event", "progress"}  # what these raise is their own affair
-UNREAD = {"like", "actions", "states", "name"}  # of these nothing is computed: a mask is as good as none
+UNREAD = {"like", "actions", "states", "name", "outcome"}  # where a mask is as good as none, or an outcome is missing
 PASSED_ON = {  # NaN for NaN
     "DecisionProblem.in_payoffs", "DecisionProblem.regret_in_payoffs", "Payoff.in_payoffs", "Payoff.regret_in_payoffs",
 }  # fmt: skip

@@ -17,6 +17,8 @@ import pytest
 import lowregret as lr
 from lowregret.abilities import ABILITIES, Abilities
 
+from ..conftest import LONGEST
+
 pytestmark = pytest.mark.needs("safetensors", "torch", "typer")
 
 SOURCES = Path(lr.__file__).parent
@@ -172,6 +174,10 @@ def test_abilities_are_had_as_they_are_declared(name: str) -> None:
 def test_tests_stand_in_the_folder_that_they_are_of() -> None:
     folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
     assert folders - {path.stem for path in SOURCES.iterdir()} <= {"project", "golden", "benchmarks", "paper"}
+
+
+def test_the_tests_that_come_first_are_there() -> None:
+    assert [name for name in LONGEST if not (TESTS / f"{name}.py").is_file()] == []
 
 
 @pytest.mark.parametrize("page", [CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)

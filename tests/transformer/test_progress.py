@@ -7,6 +7,8 @@ import warnings
 import pytest
 from rich.console import Console
 
+from lowregret.transformer import Progress
+
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_the_compiler_keeps_its_remarks_to_itself(terminal: bool) -> None:
@@ -30,3 +32,15 @@ def test_the_compiler_keeps_its_remarks_to_itself(terminal: bool) -> None:
             warnings.warn_explicit("a remark", UserWarning, "f.py", 1, module="torch._inductor.compile_fx")
     finally:
         logger.removeHandler(handler)
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then() -> None:
+    from lowregret.transformer.progress import shown
+
+    heard = io.StringIO()
+    with shown("m", Console(file=heard, width=200)) as report:
+        for step in range(1, 5):
+            report(Progress(step, 4, 0.5 / step, 1e-3, 1000.0 * step, 2.0 * step, 8.0 - 2.0 * step))
+    first, last = heard.getvalue().splitlines()
+    assert first == "m  step 1/4  loss 0.5  1,000 tokens/s  2 s, 6 s left"
+    assert last == "m  step 4/4  loss 0.125  4,000 tokens/s  8 s, 0 s left"

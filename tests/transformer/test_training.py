@@ -254,13 +254,11 @@ def test_another_run_is_not_continued(tmp_path: Path) -> None:
             given = {"task": tasks("imitate"), "settings": EIGHT, "init": first, **change}
             with pytest.raises(ValueError, match=f"from a run with {words}"):
                 train(given["task"], tmp_path / f"{name}.safetensors", given["settings"], init=given["init"])
-    half = replace(EIGHT, compute="bfloat16")
     state = tmp_path / "m.state.safetensors"
     tensors, about = checkpoints.read(state)
-    checkpoints.write(state, tensors, {**about, "types": "(torch.bfloat16, torch.bfloat16)"})
-    with pytest.raises(ValueError, match="another types"):
+    checkpoints.write(state, tensors, {**about, "precision": "(torch.bfloat16, torch.bfloat16)"})
+    with pytest.raises(ValueError, match="another precision"):
         train(tasks("imitate"), tmp_path / "m.safetensors", EIGHT, init=first)
-    assert half.types(torch.device("cpu")) == (torch.bfloat16, torch.bfloat16)
 
 
 def test_descriptions_differ_where_weights_do() -> None:

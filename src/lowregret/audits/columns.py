@@ -167,7 +167,8 @@ def found_columns(log: Log, problem: DecisionProblem | Payoff, columns: Columns)
     clocks = [name for name in (keys["order"], keys["known_at"], cutoff, *rivals) if name and schema[name] in TEXTS]
     texts = log.head(clocks)
     spelled = {name: spelling(own) for name, own in texts.items()}
-    is_time = cutoff not in texts or spelled[cutoff].is_counted or any(re.match(ISO, own) for own in texts[cutoff])
+    made = texts.get(cutoff) or [""] if cutoff in texts else ["0"]  # else a threshold, such as 0.5
+    is_time = any(re.match(ISO, own) for own in made) or all(own.lstrip("+-").isdigit() for own in made)
     found = Found(
         **keys,
         values=values,

@@ -48,6 +48,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
+from ..arrays import to_numpy
 from ..certificates.coupled import late_factor
 from ..tables import Table
 
@@ -235,7 +236,7 @@ def gate(
 
 def _scores(values: Any, low: float, high: float, name: str) -> np.ndarray:
     """Scores as numbers; True is 1."""
-    array = np.asarray(inputs.array_of(values, name))
+    array = to_numpy(inputs.array_of(values, name))
     array = inputs.numbers_of(array.astype(np.int8) if array.dtype == bool else array, name, "scores or bools")
     if array.ndim != 1 or not len(array):
         raise ValueError(f"{name} must be one score per item, at least one, got shape {array.shape}")

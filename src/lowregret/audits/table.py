@@ -113,8 +113,10 @@ def _apart(log: Log, found: Found) -> list[str]:
     free = [name for name in schema if name not in found.needed or name == found.stream]
     free = [name for name in free if isinstance(schema[name], (*TEXTS, pl.Boolean)) or schema[name].is_integer()]
     frame = log.rows.select(column(*free), column(found.order).alias(ROW)).collect() if free else pl.DataFrame()
-    n = len(frame)
-    free = [name for name in free if frame[name].n_unique() <= n / 2]
+    n, read = len(frame), [name for name in free if isinstance(schema[name], TEXTS)]
+    numbers = frame.select(log.number(name).alias(name) for name in read)
+    measured = [name for name in read if (numbers[name] != numbers[name].floor()).any()]  # which names no stream
+    free = [name for name in free if name not in measured and frame[name].n_unique() <= n / 2]
     return [name for name in free if frame.select(pl.struct(column(name, ROW)).n_unique()).item() == n]
 
 

@@ -158,7 +158,7 @@ class Guard:
         streams: int | Sequence[str] | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        self.on_event = on_event
+        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an event")
         inputs.of_kind(test, Test, "test", OWN_TEST)
         fallback = test.usual_fallback(problem) if fallback is None else fallback
         self.setting = Setting(problem, against, test, fallback, response, inputs.whole(lag, "lag"))

@@ -98,8 +98,9 @@ class Payoff:
         if not isinstance(outcomes, (list, tuple)) or len(outcomes) != 2:
             raise ValueError(f"outcomes must be the least and the most that can come, got {inputs.shown(outcomes)}")
         ends = [end if own is None else own for own, end in zip(outcomes, (-math.inf, math.inf), strict=True)]
-        listed = range(len(rows_AxM)) if actions is None else actions
-        named = tuple(listed) if isinstance(listed, (Sequence, np.ndarray)) else ()
+        given = actions.tolist() if isinstance(actions, np.ndarray) else actions
+        listed = range(len(rows_AxM)) if given is None else given
+        named = tuple(listed) if isinstance(listed, Sequence) else ()
         if len(named) != len(rows_AxM):
             raise ValueError(
                 f"actions must be {len(rows_AxM)}, one for each row of payoffs, got {inputs.shown(actions)}"

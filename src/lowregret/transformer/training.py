@@ -11,6 +11,7 @@ import copy
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
@@ -227,7 +228,7 @@ class Training:
             tensors |= {f"optimiser.{names[id(parameter)]}.{key}": value for key, value in kept.items()}
         tensors |= {f"task.{name}": value for name, value in self.task.state().items()}
         went = {"step": self.step, "seconds": self.seconds, "metrics": self.metrics}
-        checkpoints.write(self.state_path, tensors, {**self.about, "types": str(self.types), **went})
+        checkpoints.write(self.state_path, tensors, {**self.about, "precision": str(self.types), **went})
 
     def _resume(self) -> None:
         """From the last save, if there is one."""
@@ -235,7 +236,7 @@ class Training:
             self.task.restore({})  # it may have served another run
             return
         tensors, about = checkpoints.read(self.state_path)
-        refuse_other(about, {**self.about, "types": str(self.types)}, self.state_path)
+        refuse_other(about, {**self.about, "precision": str(self.types)}, self.state_path)
         self.step, self.seconds, self.metrics = about["step"], about["seconds"], about["metrics"]
 
         def part(name: str) -> dict[str, Tensor]:
@@ -320,7 +321,7 @@ def described(thing: Any) -> Any:
         return {str(name): described(part) for name, part in thing.items()}
     if thing is None or isinstance(thing, (str, int, float)):
         return thing
-    return getattr(thing, "__qualname__", type(thing).__qualname__)
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
 
 
 def refuse_other(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
