@@ -345,23 +345,6 @@ def test_lemma_2_2(seed: int) -> None:
 # All of them
 
 
-@pytest.mark.parametrize("horizon", sweep([128, 400], usual=1))
-def test_no_adversary_breaks_a_certificate(horizon: int) -> None:
-    turning = lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)
-    skewed = lr.DecisionProblem([[0.2, -0.9], [-0.6, 0.4], [-0.1, -0.2]])
-    for problem, base in ((COIN, THIRD), (RPS, turning), (skewed, lr.Markov([[0.8, 0.2], [0.3, 0.7]], 1))):
-        for setting in (
-            with_urn(problem, horizon),
-            with_urn(problem, None, 0.01),
-            lr.robust.algorithm_1(problem, lr.RegretGap(horizon, span_aware=True)),
-        ):
-            player = lr.robust.Robust(base, setting, problem)
-            bound = player.certificate.sharpen() if player.horizon else player.certificate.at(horizon)
-            for found in (greedy(player, problem, horizon), beam(player, problem, horizon, width=24)):
-                assert 0 < found.regret <= bound.regret_bound
-                assert replayed(problem, player.respond(), found) == pytest.approx(found.regret, abs=1e-12)
-
-
 class TorchUrn(lr.PolyaUrn):
     """An urn that keeps its memory in torch, in single precision where it answers."""
 

@@ -1,17 +1,14 @@
 """How it went (Section 2.2): external and internal regret, average, of every prefix."""
 
-from functools import cache
+from functools import reduce
 from itertools import permutations
 from typing import Any
-
-import numpy as np
 
 from .. import inputs
 from ..arrays import (
     Array,
     beside,
     count_up,
-    device,
     first,
     in_float64,
     is_integral,
@@ -47,10 +44,8 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
         own = pick(earned_A, played_A)
     else:
         own = total([in_float64(played_A[a]) * earned_A[a] for a in range(problem.n_actions)])
-    lead = running_sum(earned_A[0] - own)
-    for a in range(1, problem.n_actions):
-        lead = xp.maximum(lead, running_sum(earned_A[a] - own))
-    return lead / in_float64(count_up(earned_A, 1, shape[-1] + 1))
+    leads = (running_sum(earned_A[a] - own) for a in range(problem.n_actions))
+    return reduce(xp.maximum, leads) / in_float64(count_up(earned_A, 1, shape[-1] + 1))
 
 
 def internal_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
@@ -67,24 +62,10 @@ def internal_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     xp, T = namespace(earned_A), earned_A.shape[-1]
     if played_A.ndim < earned_A.ndim:
         played_A = one_hot(played_A, problem.n_actions)
-    gains = swaps(earned_A, in_float64(played_A))
-    worst = running_sum(gains[0])
-    for gain in gains[1:]:
-        worst = xp.maximum(worst, running_sum(gain))
-    return worst / in_float64(count_up(earned_A, 1, T + 1))
-
-
-def swaps(earned_A: Array, played_A: Array) -> Array:
-    """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
-    xp = namespace(earned_A)
-    a_P, b_P = (xp.asarray(side_P, device=device(earned_A)) for side_P in _sides(len(earned_A)))
-    return xp.take(played_A, a_P, axis=0) * (xp.take(earned_A, b_P, axis=0) - xp.take(earned_A, a_P, axis=0))
-
-
-@cache
-def _sides(n_actions: int) -> np.ndarray:
-    """The first and the second action of every pair, ``[2, P]``; one action has none, and is compared with itself."""
-    return np.array(list(permutations(range(n_actions), 2)) or [(0, 0)]).T.copy()
+    played_A = in_float64(played_A)
+    pairs = list(permutations(range(problem.n_actions), 2)) or [(0, 0)]  # one action can be changed for none
+    gains = (running_sum(played_A[a] * (earned_A[b] - earned_A[a])) for a, b in pairs)
+    return reduce(xp.maximum, gains) / in_float64(count_up(earned_A, 1, T + 1))
 
 
 def _steps(problem: DecisionProblem, policy: Any, tokens: Array) -> tuple[Array, Array]:
