@@ -229,6 +229,24 @@ def test_the_time_to_find_a_break_is_that_of_a_plain_guard():
     assert steps == pytest.approx(np.median(found), abs=10)
 
 
+def test_late_outcomes_take_longer_to_find_a_break():
+    found = made(*weather(1, 100), **ONE)
+    assert answer.answer(found).startswith("Nothing speaks against this model.")
+    late = found.with_streams(lag=pl.lit(3))
+    cost, steps = answer.steps_to_find(late)
+    rng, alarms = np.random.default_rng(0), []
+    for _ in range(15):
+        guard = lr.Guard(SHOP, test=lr.ExactTest(0.05, 400), lag=3)
+        while not guard.events and guard.steps < 398:
+            guard.advise([1 / 4, 3 / 4])
+            if len(guard.waiting) == 3:
+                guard.observe(["dry", "wet"][rng.random() < 11 / 12])
+        alarms.append(guard.steps)
+    assert cost == pytest.approx(10)
+    assert steps == pytest.approx(np.median(alarms), rel=0.3)
+    assert answer.answer(late).startswith("Too short to tell")
+
+
 @pytest.mark.parametrize("payoffs", [[[1, 2], [0, 1]], [[1, 0], [0, 1], [2, 2]]])
 def test_no_time_is_said_where_a_break_can_cost_nothing(payoffs):
     problem = lr.DecisionProblem.from_payoffs(payoffs, states=["dry", "wet"])

@@ -279,6 +279,28 @@ def test_rows_of_one_item_are_judged_by_their_mean_and_lone_ones_are_counted() -
     assert found.warnings[0].startswith("2 items have scores of one candidate alone, and are left out")
 
 
+def test_slices_with_long_names_that_begin_alike_are_all_judged() -> None:
+    log = pd.DataFrame({"part": ["q" * 90 + "1", "q" * 90 + "2"] * 60, "b": [1, 0] * 60, "a": [0, 1] * 60})
+    found = gate_scores(log, "b", "a", by="part")
+    assert ([part.verdict for part in found.parts.values()], found.verdict) == (["promote", "keep"], "keep")
+
+
+def test_what_is_said_of_the_log_is_said_of_no_slice() -> None:
+    log = pd.DataFrame({"id": range(41), "part": ["x", *["y", "z"] * 20], "who": "a", "score": 0.0})
+    log = pd.concat([log, log.assign(who="b", score=1.0).iloc[:40]])
+    text = str(gate_scores(log, "b", "a", candidate="who", item="id", by="part"))
+    assert "! 1 items have scores of one candidate alone" in text
+    assert text.splitlines()[2].split()[:2] == ["x", "not"]
+    assert text.splitlines()[2].endswith(" -")  # one item: too early to say how many more
+    with pytest.raises(Refused, match=r"no item of x \(part\) has scores of both candidates"):
+        gate_scores(log.iloc[1:], "b", "a", candidate="who", item="id", by="part")
+
+
+def test_blank_lines_of_scores_are_no_items(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("id,b,a\n1,1,0\n\n2,1,1\n\n")
+    assert gate_scores(tmp_path / "log.csv", "b", "a", item="id").rows == 2
+
+
 def test_scores_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
     table = results()
     for values, words in (
@@ -291,6 +313,9 @@ def test_scores_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             gate(values, [0.5, 1])
+    for slices in ({}, {1: [1, 0], "1": [0, 1]}):
+        with pytest.raises(ValueError, match="the names of new and current must be names, at least one and each once"):
+            gate(slices, slices)
     for settings, words in (
         ({"low": 1, "high": 1}, "low must be below high"),
         ({"alpha": 0}, "alpha"),

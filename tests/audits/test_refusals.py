@@ -1,6 +1,7 @@
 """Logs that cannot be audited: each is refused with what is wrong and what to do, and where."""
 
 import datetime
+import math
 import os
 import pickle
 from collections.abc import Callable
@@ -103,6 +104,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a model and quantiles": (SALES, {"model": "A", "quantiles": {0.1: "q10"}}, "a model or quantiles, not both"),
     "a level twice": (SALES | {"0.1": [1.0] * 3}, {}, "'q10' and '0.1' are both the quantile at level 0.1"),
     "a level of one digit": (SALES | {"q5": [1.0] * 3}, {}, "q5 may be the quantile at 0.05 or at 0.5"),
+    "quantiles of states": (rows(), {"quantiles": {0.5: "p_wet"}}, "this problem has states: probs"),
     "probabilities of a number": (SALES, {"probs": "q10"}, "the outcomes of this problem are numbers: quantiles"),
     "a reference without levels": (SALES, {"references": {"desk": ["q10"]}}, "must have columns by level, got"),
     # Rows
@@ -121,6 +123,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "counts": (rows(p_wet=[3] * 3, p_dry=[5] * 3), {}, "of logits take the softmax, of counts divide by their sum"),
     "no context": (rows(odd=["x", None, "x"]), {"context": "odd"}, r"row 2: the context \(odd\) is missing"),
     "payoffs beyond": (rows(odd=[150.0] * 3), {"payoffs": ["odd"] * 4}, r"row 1: there must be 2 x 2 payoffs"),
+    "an endless number": (SALES | {"y": [1.0, math.inf, 2.0]}, {}, r"row 2: the outcome \(y\) must be a number .*inf"),
     "a word for a number": (SALES | {"y": ["1", "2", "l0"]}, {}, r"row 3: the outcome \(y\) must be a number .*'l0'"),
 }  # fmt: skip
 

@@ -234,15 +234,16 @@ def steps_to_find(found: Any) -> tuple[float, float]:
 
     An edge is the largest where one of two actions can earn so much more than the other, and then so much less; the
     break has half the largest edge, as in ``lowregret plan --edge``, and is there from the first step on. A guard
-    without late outcomes, contexts and references is simulated, so that others take longer. Steps are in two digits,
+    with the largest lag of the log is simulated; with contexts or references it takes longer. Steps are in two digits,
     infinite for more than 1,024; a cost of 0 says that nothing can be lost by a break.
     """
-    payoffs_AxS, longest = stakes(found.problem)[1], int(found.streams["steps"].to_numpy().max())
-    return _half_found(tuple(map(tuple, payoffs_AxS.tolist())), found.settings.delta, min(longest, _FAR))
+    payoffs_AxS = stakes(found.problem)[1]
+    longest, lag = (min(int(found.streams[name].to_numpy().max()), _FAR) for name in ("steps", "lag"))
+    return _half_found(tuple(map(tuple, payoffs_AxS.tolist())), found.settings.delta, longest, lag)
 
 
 @lru_cache(maxsize=8)
-def _half_found(payoffs: tuple[tuple[float, ...], ...], delta: float, steps: int) -> tuple[float, float]:
+def _half_found(payoffs: tuple[tuple[float, ...], ...], delta: float, steps: int, lag: int) -> tuple[float, float]:
     payoffs_AxS = np.array(payoffs)
     lead_AxAxS = payoffs_AxS[None] - payoffs_AxS[:, None]
     largest = float(np.minimum(-lead_AxAxS.min(axis=2), lead_AxAxS.max(axis=2)).max())
@@ -250,7 +251,7 @@ def _half_found(payoffs: tuple[tuple[float, ...], ...], delta: float, steps: int
     for edge in (largest / 2, largest / 4, largest / 8) if largest > 0 else ():
         with contextlib.suppress(ValueError):  # a third action is better than the two, unless they differ by less
             while True:
-                guard = Guard(problem, test=ExactTest(delta, max(steps, 2)))
+                guard = Guard(problem, test=ExactTest(delta, max(steps, 2)), lag=lag)
                 found = delay(guard, edge, since=1, runs=_RUNS).median
                 if math.isfinite(found) or steps >= _FAR:
                     return edge, float(f"{found:.2g}")

@@ -82,7 +82,7 @@ def parts_of(
     parts.append(Part(at, pl.col("at").is_null(), no_step(found.order)))
     if found.values.levels:
         low, high = problem.outcomes
-        is_bad = state.is_nan() | ~state.is_between(low, high)
+        is_bad = ~state.is_finite() | ~state.is_between(low, high)
         must = f"the outcome ({found.state}) must be a number from {low:.6g} to {high:.6g}"
         cell = _outcomes(log, found.state, is_plain)
         parts.append(Part({"state": cell}, is_bad, lambda row, _: f"{must}, got {got(found.state, row)}"))

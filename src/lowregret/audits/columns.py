@@ -145,6 +145,8 @@ def found_columns(log: Log, problem: DecisionProblem | Payoff, columns: Columns)
             by_level = dict(sorted((level_of(level), theirs) for level, theirs in own.items()))
             references[name] = _there(Values(tuple(by_level.values()), tuple(by_level)), there, name)
     else:
+        if columns.quantiles is not None or columns.model is not None:
+            raise ValueError("quantiles and model are of outcomes that are numbers, and this problem has states: probs")
         values = _probs(schema, free, problem, columns.probs)
         for name, own in (columns.references or {}).items():
             references[name] = _probs(schema, free, problem, own, name)

@@ -79,7 +79,8 @@ def gate_scores(
     for role, name in named.items():
         if name not in source.schema:
             raise ValueError(f"the column of {role} must be one of {listed(source.schema)}, got {inputs.shown(name)}")
-    table = collected(source, source.rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
+    rows = source.filled(list(source.schema))  # without blank lines
+    table = collected(source, rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
     if not len(table):
         raise Refused(source.source, None, "it has no rows")
     if candidate is not None:
@@ -109,6 +110,9 @@ def gate_scores(
         table = both.drop_nulls()
         if not len(table):
             raise Refused(source.source, None, "no item has scores of both candidates")
+        if by is not None and (lost := set(both["by"]) - set(table["by"])):
+            gone = ", ".join(sorted(map(str, lost)))
+            raise Refused(source.source, None, f"no item of {printable(gone, 80)} ({by}) has scores of both candidates")
         if alone := len(both) - len(table):
             notes.append(f"{alone:,} items have scores of one candidate alone, and are left out: {FAILED}")
     if order is not None and table.select([role for role in ("by", "order") if role in keys]).is_duplicated().any():
@@ -124,8 +128,8 @@ def gate_scores(
             at_R = part["order"].to_numpy()
             unit_name, ends = _span(Clock(at_R, kind, zone))
         apart = scores_apart(part["new"].to_numpy(), part["current"].to_numpy(), low, high, at_R)
-        about: dict[str, Any] = {"unit": unit_name, "columns": named, "warnings": () if found else tuple(notes), **ends}
-        found[printable(str(name), 80)] = judged(apart, (new, current), alpha / len(parts), **about)
+        about: dict[str, Any] = {"unit": unit_name, "columns": named, "warnings": tuple(notes), **ends}
+        found[str(name)] = judged(apart, (new, current), alpha / len(parts), **about)
     return found[""] if by is None else Gates(found, alpha)
 
 

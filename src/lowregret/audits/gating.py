@@ -50,7 +50,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..certificates.coupled import late_factor
-from ..tables import Table
+from ..tables import Table, printable
 
 PROMOTE, KEEP, WAIT = "promote", "keep", "not enough yet"
 RATES = 2.0 ** np.arange(8, -12, -1)  # over the span: the high ones for means over many streams, the low for tiny edges
@@ -158,17 +158,18 @@ class Gates:
         counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in answer if verdict in verdicts)
         for name, part in self.parts.items():
             more = f"over {_AHEAD * part.steps:,}" if part.more_steps is None else f"{part.more_steps:,}"
-            more = more if part.verdict == WAIT else "-"
+            more = more if part.verdict == WAIT and part.apart and part.steps >= _FEWEST else "-"
             numbers = part.difference_per_step, part.e_better, part.e_worse
-            rows.append((name, part.verdict, f"{part.rows:,}", *(f"{value:,.4g}" for value in numbers), more))
+            rows.append(
+                (printable(name, 80), part.verdict, f"{part.rows:,}", *(f"{value:,.4g}" for value in numbers), more)
+            )
         header = "part", "verdict", "rows", f"{one.new} - {one.current}", "E better", "E worse", f"more {one.unit}s"
         table = Table(f"{answer[self.verdict]}. Of {len(rows)} parts: {counts}.", header, tuple(rows))
         promise = (
             f"Needed: {one.needed:,.4g}. The chance that any part in which {one.new} is no better is ever promoted is "
             f"at most {self.alpha:.4g}; so is the chance that any in which it is no worse is ever kept."
         )
-        warnings = [f"{name}: {warning}" for name, part in self.parts.items() for warning in part.warnings]
-        return "\n".join([str(table), promise, *_notes(one.columns, warnings)])
+        return "\n".join([str(table), promise, *_notes(one.columns, one.warnings)])  # which are of the whole log
 
 
 def _counted(number: int, unit: str) -> str:
@@ -222,6 +223,8 @@ def gate(
     if not several and (isinstance(new, Mapping) or isinstance(current, Mapping)):
         got = f"got {inputs.shown(new)} and {inputs.shown(current)}"
         raise ValueError(f"new and current must be scores, or dicts of them with the same names, {got}")
+    if several:
+        inputs.names_of([str(part) for part in new], "the names of new and current")  # 1 and "1" are one name
     found = dict[str, Gate]()
     for part in new if several else [""]:
         of, own, other = (f"[{part!r}]", new[part], current[part]) if several else ("", new, current)

@@ -125,8 +125,8 @@ def delay(
     (True, 1.0, 0.25)
     """
     problem, certificate = guard.problem, guard.certificate
-    if not isinstance(problem, DecisionProblem) or guard.against != Actions() or guard.lag > 1:
-        raise ValueError(f"delay is that of a DecisionProblem, against its actions and without a lag, got {guard}")
+    if not isinstance(problem, DecisionProblem) or guard.against != Actions():
+        raise ValueError(f"delay is that of a DecisionProblem, against its actions, got {guard}")
     assert isinstance(certificate, Certificate)
     steps = _steps(guard.test.horizon, steps)
     since = (steps + 2) // 2 if since is None else inputs.whole(since, "since", most=steps)
