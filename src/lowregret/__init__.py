@@ -9,6 +9,7 @@ Here are the names for a first week. All others are in their packages (``lowregr
 """
 
 from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
 from typing import Any as _Any
 
 from . import (
@@ -52,15 +53,20 @@ from .rules import RegretGap, RegretRate, VRegret
 
 __version__ = "0.1.0"
 
-# Asked for by name, so that what they need (torch, transformers, scikit-learn, Polars) is loaded for nobody else.
-_LAZY = dict.fromkeys(("FromModule", "GuardedClassifier", "HFPredictor", "RobustLogitsProcessor"), ".adapters")
-_LAZY["audit"] = ".audits.auditing"
-_PACKAGES = ("adapters", "construct", "transformer")
+# Asked for by name, so that what they need is loaded for nobody else: where each is, and the packages it needs.
+_LAZY = {
+    "FromModule": (".adapters", "torch"),
+    "GuardedClassifier": (".adapters", "sklearn"),
+    "HFPredictor": (".adapters", "torch", "transformers"),
+    "RobustLogitsProcessor": (".adapters", "torch", "transformers"),
+    "audit": (".audits.auditing", "polars"),
+}
+_PACKAGES = {"adapters": (), "construct": ("torch",), "transformer": ("torch",)}
 
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
-        return getattr(_import_module(_LAZY[name], __name__), name)
+        return getattr(_import_module(_LAZY[name][0], __name__), name)
     if name in _PACKAGES:
         return _import_module(f".{name}", __name__)
     there = [package for package in __all__ if name in getattr(globals().get(package), "__all__", ())]
@@ -69,7 +75,8 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_LAZY, *_PACKAGES]
+    needed = {name: packages for name, (_, *packages) in _LAZY.items()} | _PACKAGES
+    return [*globals(), *(name for name in needed if all(map(_find_spec, needed[name])))]  # help() asks for each
 
 
 __all__ = [

@@ -203,7 +203,7 @@ PROBS = [[0.2, 0.3, 0.5]] * 3
             "outcomes at step 2 must be one of the states 'up'.*, got None: it is missing",
         ),
         ({"outcomes": [0, 1, 2]}, "outcomes at step 1 must be one of .*given by name, or as lowregret.problems.Positi"),
-        ({"outcomes": ["up"]}, "forecasts must be as long as outcomes, 1 steps, got"),
+        ({"outcomes": ["up"]}, "forecasts must be as long as outcomes, 1 steps, got 3$"),
         ({"outcomes": [["up"], ["up"]]}, "forecasts must be as long as outcomes, 2 streams, got"),
         ({"forecasts": [0.2, 0.8], "outcomes": ["up"] * 2}, r"must have a last axis of length 3, got shape \(2,\)"),
         (

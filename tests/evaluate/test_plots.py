@@ -45,11 +45,13 @@ def test_regret_curves_are_the_means() -> None:
     assert [text.get_text() for text in legend.get_texts()] == list(found.predictors)
 
 
-def test_no_labels_overlap() -> None:
-    """Titles, tick labels and legend of the 2 x 4 figure, as boxes on the canvas."""
+@pytest.mark.parametrize("panels", [1, 8])
+def test_no_labels_overlap(panels: int) -> None:
+    """Titles, tick labels and legend of the 2 x 4 figure, and of one panel alone, as boxes on the canvas."""
     from paper.eight_sources import TITLES, players
 
-    found = lr.compare(players(64), lr.evaluate.sources.paper_sources(64), lr.matching(), 64, 10, 0)
+    sources = dict(list(lr.evaluate.sources.paper_sources(64).items())[:panels])
+    found = lr.compare(players(64), sources, lr.matching(), 64, 10, 0)
     axes = plots.regret_curves(found, titles=TITLES)
     figure = axes[0, 0].figure
     figure.canvas.draw()

@@ -167,7 +167,7 @@ def test_each_observation_needs_its_advice() -> None:
     for begin in (lambda: None, lambda: wrong_for(guard, 1), lambda: (guard.advise(WRONG), guard.restart())):
         begin()
         for call in (lambda: guard.observe(0), guard.policy, lambda: guard.act(0), guard.skip, guard.advice):
-            with pytest.raises(ValueError, match=r"advise\(forecast\) must come before this"):
+            with pytest.raises(ValueError, match=r"advise\(forecast\) must come first"):
                 call()
 
 

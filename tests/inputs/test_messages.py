@@ -166,7 +166,7 @@ def advised() -> lr.Guard:
         (lambda: advised().observe(1), "given by name, or as lowregret.problems.Positions(1)"),
         (lambda: advised().observe(None), "got None: it is missing"),
         (lambda: advised().observe(np.bool_(True)), "a bool means states named True and False, and is not a number"),
-        (lambda: lr.Guard(TRADE).observe("up"), "advise(forecast) must come before this"),
+        (lambda: lr.Guard(TRADE).observe("up"), "advise(forecast) must come first"),
         (lambda: advised().advise(0.7), "got shape (); for a chance p of state 1 give [1 - p, p]"),
         (lambda: advised().advise([[0.3, 0.7]]), "got (1, 2); predict_proba gives a row for each x: take row [0]"),
         (lambda: advised().advise(EVEN, context=1), "context was not declared: Guard(problem, against=Actions(per=..."),
@@ -180,8 +180,11 @@ def advised() -> lr.Guard:
         (lambda: lr.robustify(LogisticRegression(), TRADE, 3), "got LogisticRegression, a classifier of rows: Guarded"),
         (lambda: lr.RegretGap(None), "horizon=None (unknown) needs delta, the chance of a false alarm"),
         (lambda: lr.RegretGap(6, delta=0.1), "delta goes with horizon=None"),
-        (lambda: lr.robustify(URN, GAME, None), "takes a horizon, or a test such as ExactTest(delta, horizon)"),
-        (lambda: lr.robustify(URN, GAME, 6, test=lr.RegretGap(6)), "takes a horizon, or a test "),
+        (
+            lambda: lr.robustify(URN, GAME, None),
+            "takes either a horizon or a test such as ExactTest(delta, horizon), got neither",
+        ),
+        (lambda: lr.robustify(URN, GAME, 6, test=lr.RegretGap(6)), "got both"),
         (lambda: lr.robustify(URN, GAME, 6).certificate.at(7), "step must be at most the horizon 6"),
     ],
 )

@@ -1,6 +1,7 @@
 """The reference lists what is public: every name at the top, and every name of a package that a page uses."""
 
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -38,3 +39,10 @@ def test_every_name_of_a_package_that_a_page_uses_is_listed() -> None:
 
 def test_a_name_that_is_missing_is_found() -> None:
     assert unlisted({"Guard", "predictors.Nobody"}) == ["predictors.Nobody"]
+
+
+def test_help_lists_no_name_whose_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``help(lowregret)`` asks for every name that ``dir`` lists."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert {"FromModule", "HFPredictor", "construct"} & set(dir(lr)) <= set(vars(lr))  # there once imported
+    assert {"Guard", "adapters"} <= set(dir(lr))

@@ -242,8 +242,11 @@ def test_bad_input_by_name() -> None:
         (lambda: lr.VRegret(10, test="sharp"), 'test must be "exact" or "threshold", got \'sharp\''),
         (lambda: algorithm_1(None, lr.VRegret(10), three), "PolyaUrn predicts 3 states"),
         (lambda: algorithm_1(None, lr.VRegret(10), lr.Recovery()), "fallback must be a PolyaUrn over two states"),
-        (lambda: lr.robustify(lr.PolyaUrn(2), None), "takes a horizon, or a test"),
-        (lambda: lr.robustify(lr.PolyaUrn(2), None, 10, test=lr.VRegret(10)), "takes a horizon, or a test .* not both"),
+        (lambda: lr.robustify(lr.PolyaUrn(2), None), "takes either a horizon or a test .* got neither"),
+        (
+            lambda: lr.robustify(lr.PolyaUrn(2), None, 10, test=lr.VRegret(10)),
+            "takes either a horizon or a test .* got both",
+        ),
         (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), test=lr.VRegret(10)), "problem must be None"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, test=lr.ExactTest(0.1, 10)), "problem must be a DecisionProblem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10).respond(), "respond needs a problem"),

@@ -365,7 +365,7 @@ def made(found: Any) -> list[tuple[str, str]]:
     of_word, each, wrongly = "", "", ""
     if n > 1:
         of_word, each = f" of its {word}", f" for each {word}"
-        wrongly = f"; of the models named as broken {100 * found.settings.fdr:.3g}% at most are right, on average"
+        wrongly = f"; of the models named as broken, on average at most {100 * found.settings.fdr:.3g}% are right"
     lag, best = int(found.streams["lag"].to_numpy().max()), BEST_OF_ALL if BEST_OF_ALL in found.players else BEST
     ends = f", from {day(found.first)} to {day(found.last)}" if found.first and found.last else ""
     size = f"{counted(found.steps, unit)}{f' of {counted(n, word)}' if n > 1 else ''}{ends}"

@@ -124,8 +124,8 @@ def found_columns(log: Log, problem: DecisionProblem | Payoff, columns: Columns)
     stream, order, state = keys["stream"], keys["order"], keys["state"]
     if state is None:
         raise ValueError(
-            f"there must be a column of outcomes, such as y, outcome or state: say which of {listed(there)} it is, "
-            "--state NAME or columns={'state': NAME}"
+            f"there must be a column of outcomes, such as y, outcome or state: say which of {listed(there)} it is with "
+            "--state NAME, or in Python columns={'state': NAME}"
         )
     if len({stream, order, state} - {None}) < 3 - (stream, order).count(None):
         raise ValueError(f"stream, order and state must be different columns, got {stream}, {order} and {state}")
@@ -312,8 +312,9 @@ def _quantiles(log: Log, free: Sequence[str], columns: Columns, state: str) -> V
             raise ValueError(f"the log has the quantiles of {len(models)} models, {called}: columns={{'model': NAME}}")
         if not models:
             raise ValueError(
-                "there must be columns of quantiles: q10, q50, q90, or 0.1, 0.5, 0.9, or MODEL-lo-90, MODEL-hi-90, or "
-                f"columns={{'quantiles': {{0.1: NAME, ...}}}} says which of {listed(free)} they are"
+                "there must be columns of quantiles: q10, q50, q90, or 0.1, 0.5, 0.9, or MODEL-lo-90, MODEL-hi-90; "
+                f"say which of {listed(free)} they are with --quantiles 0.1=NAME,..., or in Python "
+                "columns={'quantiles': {0.1: NAME, ...}}"
             )
         model = columns.model if columns.model is not None else next(iter(models))
         own, point = models[model], model if model in free and 0.5 not in models[model] else None

@@ -209,6 +209,8 @@ def _files(path: Path) -> list[Path]:
         found = [path]
     else:
         found = [file for one in sorted(glob.glob(str(path), recursive=True)) for file in _files(Path(one))]
+    if not found and not path.is_dir():
+        raise ValueError(f"there is no file, folder or glob of a log at {path}")
     if not found or None in map(_kind, found):
         raise ValueError(f"a log must be a file that ends in {ENDINGS}, a folder or a glob of them, got {path}")
     for file in found:

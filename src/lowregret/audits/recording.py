@@ -305,8 +305,8 @@ class _Layout(NamedTuple):
             raise self._not_as_long(values, what)
         try:
             each = [read(part, what) for part in parts]
-            if [_length(part) for part in each] != self.lengths_B.tolist():
-                raise self._not_as_long(values, what)
+            if (lengths := [_length(part) for part in each]) != self.lengths_B.tolist():
+                raise self._not_as_long((lengths[0] or values) if self.is_alone else values, what)
             kinds = {part.dtype.kind if isinstance(part, np.ndarray) else None for part in each}
             alike = None not in kinds and (len(kinds) == 1 or kinds <= set("iuf"))
             found = check(np.concatenate(each) if alike else list(itertools.chain.from_iterable(each)), what)

@@ -70,7 +70,7 @@ class Watch(Protocol):
 
     threshold: float  # an alarm is raised where the mean level of all classes reaches it
     fresh_level: float  # what the level of a class is before its first outcome
-    in_logs: bool  # whether evidence is stated as the logarithm of the level
+    in_logs: bool  # whether the level is a capital, and its logarithm is stated as the evidence
     compares: bool  # whether it goes by what the fallback would have played
 
     def shapes(self) -> Shapes: ...

@@ -98,6 +98,10 @@ class Setting:
     def __reduce__(self) -> tuple[Any, ...]:
         return Setting, self.parts
 
+    def __repr__(self) -> str:
+        lag = f", lag={self.lag}" if self.lag > 1 else ""
+        return f"Setting({self.problem!r}, {self.against}, {self.test!r}, {self.fallback!r}, {self.response!r}{lag})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Setting) and self.parts == other.parts
 

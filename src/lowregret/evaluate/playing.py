@@ -75,7 +75,7 @@ def compare(
     given = {name: _source(name, source, problem, horizon) for name, source in _named(sources, "sources")}
     sampled = any(map(_is_sampled, given.values()))
     if sampled or n is not None:
-        n = inputs.whole(n, "n", least=2)
+        n = inputs.whole(n, "n, the number of sequences from each source,", least=2)
     if sampled or seed is not None:
         inputs.generator(seed)
     kept = {source: {name: _Kept(horizon) for name in players} for source in given}
@@ -200,9 +200,7 @@ def _play(
 
 def _named(things: Any, name: str) -> list[tuple[str, Any]]:
     if not isinstance(things, Mapping) or not things:
-        raise ValueError(
-            f"{name} must be a dict from names to what they name, with at least one, got {inputs.shown(things)}"
-        )
+        raise ValueError(f"{name} must be a dict of at least one, by name, got {inputs.shown(things)}")
     return list(things.items())
 
 

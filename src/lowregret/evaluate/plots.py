@@ -37,10 +37,12 @@ def regret_curves(
     sources = comparison.sources
     columns = min(columns, len(sources))
     rows = math.ceil(len(sources) / columns)
+    names = comparison.predictors
+    abreast = min(len(names), 2 * columns)  # in the legend
     figure, axes = plt.subplots(
         rows,
         columns,
-        figsize=(1.25 * size * columns, size * rows + 0.5),
+        figsize=(1.25 * size * columns, size * rows + 0.25 + 0.25 * math.ceil(len(names) / abreast)),
         sharex=True,
         sharey=True,
         squeeze=False,
@@ -55,7 +57,7 @@ def regret_curves(
     for w, source in enumerate(sources):
         ax = axes.flat[w]
         ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
-        for i, name in enumerate(comparison.predictors):
+        for i, name in enumerate(names):
             colour = COLOURS[i % len(COLOURS)]
             line, width = mean[i, w, shown], band[i, w, shown]
             ax.plot(shown + 1, line, color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.4, label=name)
@@ -75,8 +77,8 @@ def regret_curves(
         ax.set_xlabel("steps")
     for ax in axes[:, 0]:
         ax.set_ylabel("average regret")
-    handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False, handlelength=2.8)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=abreast, frameon=False, handlelength=2.8)
     return axes
 
 

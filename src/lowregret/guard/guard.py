@@ -239,7 +239,8 @@ class Guard:
     ) -> Advice:
         """What to do in the next step, given the model's ``forecast``: ``advice.policy`` is what to play.
 
-        If ``lag`` steps already wait for their outcomes, the oldest is given up, with an event.
+        If ``lag`` steps already wait for their outcomes, the oldest is given up, with an event; with a lag of 1 it is
+        advised anew, unless ``step`` says that this is the next.
 
         Parameters
         ----------
@@ -348,7 +349,7 @@ class Guard:
         """The step of this number that waits for its outcome, by default the last or the oldest."""
         waiting = self._state.waiting
         if not waiting:
-            raise ValueError("advise(forecast) must come before this: no step waits for its outcome")
+            raise ValueError("advise(forecast) must come first: no step waits for its outcome")
         if step is None:
             return waiting[-1 if last else 0]
         for one in waiting:

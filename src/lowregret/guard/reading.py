@@ -51,7 +51,7 @@ class Reading:
         names = self.setting.references
         if not names:
             if references is not None:
-                raise ValueError("references were not declared: Guard(problem, against=Actions() + References(names))")
+                raise ValueError("references were not declared: Guard(problem, against=Actions() + References(*names))")
             return ()
         if references is None:
             raise ValueError(f"references must be given: the forecasts of {', '.join(names)} for this step")

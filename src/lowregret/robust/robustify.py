@@ -261,7 +261,8 @@ def robustify(
     [101, 6]
     """
     if (horizon is None) == (test is None):
-        raise ValueError("robustify takes a horizon, or a test such as ExactTest(delta, horizon), and not both")
+        got = "neither" if test is None else "both"
+        raise ValueError(f"robustify takes either a horizon or a test such as ExactTest(delta, horizon), got {got}")
     if test is None:
         steps = inputs.whole(horizon, "horizon")
         test = VRegret(steps) if problem is None else ExactTest(1 / max(steps, 2), steps)
