@@ -1,7 +1,6 @@
 """The gate on logs: scores of two candidates on the same items, or forecasts of two models for the same steps."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,8 +22,6 @@ from .table import collected, table_of
 from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of, spelling
 
 _WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
-_STATES = ("p_{}", "prob_{}", "p{}", "{}")  # names of columns of probabilities without that of the model
-_LISTS = ("", "p", "probs", "probabilities")
 _UNREAD = ("model", "context", "references", "payoffs")  # roles of columns that a gate does not know
 _WORK = 1 << 22  # numbers at a time
 
@@ -149,8 +146,8 @@ def gate_forecasts(
     log, problem, lag, tolerance
         As ``audit`` takes them: forecasts are probabilities, or quantiles where the problem is a ``Payoff`` with knots.
     new, current
-        The names of the models, as they stand in the names of the columns of their forecasts (``new_p_wet``,
-        ``p_wet_new``, ``new_q10``).
+        The names of the models, with which the names of the columns of their forecasts begin (``new_p_wet``,
+        ``new_q10``).
     alpha
         The chance of ever promoting a model that earns no more, and that of ever keeping out one that earns no less.
     columns
@@ -159,8 +156,8 @@ def gate_forecasts(
 
     >>> import pandas as pd
     >>> from lowregret import matching
-    >>> days = pd.DataFrame({"y": [0, 1] * 20, "new_0": [0.9, 0.2] * 20, "current_0": 0.6})
-    >>> days = days.assign(new_1=1 - days.new_0, current_1=1 - days.current_0)
+    >>> days = pd.DataFrame({"y": [0, 1] * 20, "new_p_0": [0.9, 0.2] * 20, "current_p_0": 0.6})
+    >>> days = days.assign(new_p_1=1 - days.new_p_0, current_p_1=1 - days.current_p_0)
     >>> gate_forecasts(days, matching(), "new", "current").verdict
     'promote'
     """
@@ -178,8 +175,8 @@ def gate_forecasts(
         own = _columns_of(model, list(source.schema), problem, settings.columns)
         if not own:
             raise ValueError(
-                f"there must be columns of the forecasts of {model}, such as {model}_p_STATE, p_STATE_{model} or "
-                f"{model}_q10: say which of {listed(source.schema)} they are, --probs STATE=COLUMN,... or --quantiles "
+                f"there must be columns of the forecasts of {model}, {model}_p_STATE for every state or {model}_q10: "
+                f"say which of {listed(source.schema)} they are, --probs STATE=COLUMN,... or --quantiles "
                 "LEVEL=COLUMN,... with {} for the model"
             )
         each.append(found_columns(source, problem, replace(settings.columns, **own)))
@@ -252,18 +249,14 @@ def _columns_of(model: str, there: Sequence[str], problem: Any, columns: Columns
     """The columns of a model's forecasts by its name in theirs, as ``Columns`` takes them; none where it is in none."""
     role = "quantiles" if isinstance(problem, Payoff) else "probs"
     if given := getattr(columns, role):
-        own: Any = (
-            {key: name.replace("{}", model) for key, name in given.items()} if isinstance(given, Mapping) else None
-        )
-        own = tuple(name.replace("{}", model) for name in given) if own is None else own
+        is_named = isinstance(given, Mapping)
+        names = [name.replace("{}", model) for name in (given.values() if is_named else given)]
+        own: Any = dict(zip(given, names, strict=True)) if is_named else tuple(names)
         return {} if own == given else {role: own}
-    name = re.compile(rf"(?:^|(?<=[_. -])){re.escape(model)}(?:[_. -]|$)|[_. -]{re.escape(model)}$")
-    rest = {name.sub("", column, count=1): column for column in there if name.search(column)}
-    if role == "quantiles":
-        levels = quantile_columns(list(rest)).get("", {})
-        own = quantile_columns(there).get(model) or {level: rest[column] for level, column in levels.items()}
-    else:
-        states = ({state: rest.get(form.format(state)) for state in problem.states} for form in _STATES)
-        lists = ((rest[column],) for column in _LISTS if column in rest)
-        own = next((found for found in states if None not in found.values()), None) or next(lists, None)
+    if role == "probs":
+        own = {state: f"{model}_p_{state}" for state in problem.states}
+        own = own if set(own.values()) <= set(there) else None
+    elif not (own := quantile_columns(there).get(model)):
+        levels = quantile_columns([name.removeprefix(f"{model}_") for name in there if name.startswith(f"{model}_")])
+        own = {level: f"{model}_{name}" for level, name in levels.get("", {}).items()}
     return {role: own} if own else {}

@@ -20,7 +20,7 @@ _ORDER = "The column of times or steps. Items of one time are judged by their me
 _BY = "Of scores: the column of slices, each judged at alpha divided by their number. The exit code is the worst."
 _PROBS = (
     "Of forecasts: columns of probabilities, STATE=COLUMN each, with commas, {} standing for the candidate; by default "
-    "NEW_p_STATE, p_STATE_NEW or the like."
+    "{}_p_STATE."
 )
 _ALPHA = "Chance of ever promoting a candidate that is no better, and of ever keeping out one that is no worse."
 _SCORES, _FORECASTS = ("range", "item", "by"), ("stream", "state", "probs", "quantiles", "known_at", "lag")
