@@ -32,8 +32,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": "plot_",
-    # A script of minutes that needs a model (evidence/smollm2.md has what it gave); what other scripts import.
-    "ignore_pattern": "smollm2|real_",
+    # A script of minutes that needs a model, a service, and what other scripts import.
+    "ignore_pattern": "smollm2|real_|production",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_signature": False,
