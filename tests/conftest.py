@@ -18,7 +18,7 @@ if importlib.util.find_spec("torch") is not None:
 # What takes longest comes first: processes that share the tests then end together.
 LONGEST = (
     *("engine/test_compiled", "paper/test_reproduce", "paper/test_demo", "paper/test_verify", "project/test_readme"),
-    *("audits/test_auditing", "audits/test_backtest", "golden/test_golden", "rules/test_false_alarms"),
+    *("audits/test_auditing", "audits/test_backtest", "golden/test_golden", "rules/test_promises"),
     *("transformer/test_training", "transformer/test_checkpoints", "adapters/test_logits_processor"),
 )
 

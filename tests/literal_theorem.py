@@ -17,8 +17,6 @@ class ByHand(NamedTuple):
 
     alarm: int  # T + 1 for never
     log_total_T: np.ndarray  # ln E_t
-    gain_TxC: np.ndarray  # x_{c,t}(theta_t)
-    charge_TxCxK: np.ndarray
 
 
 def weights(setting: Setting, start: int) -> np.ndarray:
@@ -36,7 +34,7 @@ def by_hand(setting: Setting, probs_TxS: np.ndarray, tokens_T: np.ndarray) -> By
     U, J, T = setting.problem.utility, setting.problem.span, len(tokens_T)
     rates_K, alarm, unspent = setting.watch.prior.rates_K, T + 1, 1.0
     log_W = np.zeros((U.shape[0], len(rates_K), 0))
-    totals, gains, charges = [], [], []
+    totals = []
     for t in range(1, T + 1):
         p, token = np.asarray(probs_TxS[t - 1], dtype=np.float64), int(tokens_T[t - 1])
         p = p / p.sum()
@@ -54,9 +52,7 @@ def by_hand(setting: Setting, probs_TxS: np.ndarray, tokens_T: np.ndarray) -> By
         if alarm > T and (log_E >= -math.log(setting.test.delta) or p[token] == 0) and J > 0:
             alarm = t
         totals.append(log_E)
-        gains.append(x_CxS[:, token])
-        charges.append(chi_CxK)
-    return ByHand(alarm, np.array(totals), np.array(gains), np.array(charges))
+    return ByHand(alarm, np.array(totals))
 
 
 def answer(U: np.ndarray, probs_S: np.ndarray, eta: float) -> np.ndarray:

@@ -239,26 +239,6 @@ def test_what_an_id_cannot_be() -> None:
 
 
 @both
-@pytest.mark.parametrize("by_pickle", [True, False])
-def test_a_worker_that_fell_behind_does_not_overwrite(river: bool, by_pickle: bool, tmp_path: Path) -> None:
-    one, other = Served(river), Served(river)
-    one.policy(0.6, "a")
-    one.guard.save(tmp_path / "guard")
-    if by_pickle:
-        other.model = pickle.loads(pickle.dumps(one.model))
-    else:
-        other.guard.load(tmp_path / "guard")
-    other.label("heads", "a")
-    other.guard.save(tmp_path / "guard")
-    one.label("heads", "a")
-    with pytest.raises(ValueError, match="load it, or save elsewhere"):
-        one.guard.save(tmp_path / "guard")
-    one.guard.load(tmp_path / "guard")
-    one.label("heads", "a")  # delivered again: it has counted
-    assert one.guard.steps == 1
-
-
-@both
 def test_threads_lose_nothing(river: bool) -> None:
     chances, y = world(200)
     served, played = Served(river, lag=200), {}

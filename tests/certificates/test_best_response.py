@@ -10,6 +10,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import best_response, coupled, every_start, switching
 from lowregret.certificates.every_start import Prior
+from lowregret.evaluate.adversaries import all_sequences
 
 from ..literal_theorem import by_prefix, chance_of, some_forecasts, some_game
 
@@ -214,10 +215,6 @@ def test_changing_payoffs_are_charged_by_the_widest() -> None:
     assert (scaled >= 0).all()  # a step that counts less is charged less
 
 
-def enumerated(T: int, S: int) -> np.ndarray:
-    return np.array(list(product(range(S), repeat=T)))
-
-
 def test_every_sequence_of_small_problems_is_within_the_bounds() -> None:
     """A base with a law for every prefix: chance of an alarm, every interval before it, both by all sequences."""
     rng, used, alarms = np.random.default_rng([5, 0]), 0.0, 0.0
@@ -228,7 +225,7 @@ def test_every_sequence_of_small_problems_is_within_the_bounds() -> None:
         tables = [some_forecasts(rng, (S**t,), S) for t in range(T)]
         if i == 0:
             tables = [np.full((S**t, S), 0.5) for t in range(T)]  # ties throughout
-        states = enumerated(T, S)
+        states = all_sequences(S, T)
         laws = by_prefix(tables, states)
         runs = [run_literally(problem, prior, delta, laws[n], states[n]) for n in range(len(states))]
         chance = chance_of(laws, states)

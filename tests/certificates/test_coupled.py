@@ -151,17 +151,6 @@ def test_the_sharp_threshold_on_the_gap() -> None:
     assert (np.diff(many) > 0).all()
 
 
-@pytest.mark.parametrize("horizon", [1, 7, 300, None])
-def test_the_prior_is_one(horizon: int | None) -> None:
-    prior = every_start.joint_prior(RPS, horizon, delta=0.01, comparators=5)
-    until = horizon or 2_000
-    total = 5 * sum(prior.weights_K(j).sum() for j in range(1, until + 1))
-    assert total == pytest.approx(1, abs=1e-12) if horizon else 0.97 < total <= 1
-    assert prior.rates_K.max() <= 2 / RPS.span + 1e-15
-    if horizon:
-        assert prior.weights_K(1)[0] * 5 > 0.75
-
-
 def test_what_intervals_are_charged() -> None:
     prior = every_start.joint_prior(MATCHING, 100, delta=0.02)
     whole = within(MATCHING, 1, 100, 0.1, prior, 0.02)

@@ -131,16 +131,18 @@ def test_the_default_is_its_formula(horizon: int | None, steps: int, tests: bool
         assert found.against_model * steps == pytest.approx(min(model, steps * J), rel=1e-12)
 
 
-@pytest.mark.parametrize("horizon", [40, None])
+@pytest.mark.parametrize("horizon", [1, 7, 40, None])
 def test_all_capital_is_spent_or_unspent(horizon: int | None) -> None:
     for share, opening in ((1.0, 0.0), (0.5, 0.5), (0.7, 0.3)):
         prior = every_start.joint_prior(RPS, horizon, 0.05, 0.0, share=share, opening=opening)
         joined, second = 0.0, 0.0
-        for t in range(1, 41):
+        for t in range(1, (horizon or 40) + 1):
             joined, second = joined + 3 * prior.weights_K(t).sum(), second + prior.second_weight(t)
             assert joined + prior.unspent(t) == pytest.approx(share, abs=1e-14)
             assert second + prior.second_unspent(t) == pytest.approx(1 - share, abs=1e-14)
         assert prior.unspent(0) == share
+        assert -1e-14 <= prior.unspent(horizon or 2_000) <= (1e-14 if horizon else 0.03)
+        assert prior.rates_K.max() <= 2 / RPS.span + 1e-15
         assert prior.second_unspent(0) == 1 - share
     first_K = prior_of(lr.Guard(RPS, test=lr.ExactTest(0.05, horizon)).setting).weights_K(1)
     assert first_K.sum() * 3 == pytest.approx(0.5 * 0.75 * 40 / 41) or first_K[0] * 3 > 0.5 * 0.75

@@ -67,15 +67,13 @@ def test_promote_keep_and_not_enough_yet(folder: Path, log: str) -> None:
 
 def test_of_slices_the_worst_counts(folder: Path) -> None:
     scores = pd.read_csv(folder / "scores.csv").query("lang != 'fr'")  # in fr they are alike
-    tall = [scores[["id", "lang"]].assign(who=who, **{"pass": scores[who]}) for who in ("sharp", "blunt")]
-    pd.concat(tall).to_json(folder / "tall.jsonl", orient="records", lines=True)
-    own = ("--candidate", "who", "--item", "id", "--score", "pass")
-    for code, log, new, current, options, words in (
-        (2, "scores.csv", "sharp", "blunt", (), "Not enough yet about sharp. Of 3 parts: 2 promote, 1 not enough yet."),
-        (1, "scores.csv", "blunt", "sharp", (), "Keep sharp. Of 3 parts: 2 keep, 1 not enough yet."),
-        (0, "tall.jsonl", "sharp", "blunt", own, "Promote sharp. Of 2 parts: 2 promote."),
+    scores.to_csv(folder / "two.csv", index=False)
+    for code, log, new, current, words in (
+        (2, "scores.csv", "sharp", "blunt", "Not enough yet about sharp. Of 3 parts: 2 promote, 1 not enough yet."),
+        (1, "scores.csv", "blunt", "sharp", "Keep sharp. Of 3 parts: 2 keep, 1 not enough yet."),
+        (0, "two.csv", "sharp", "blunt", "Promote sharp. Of 2 parts: 2 promote."),
     ):
-        done = run(folder, log, new, current, "--by", "lang", *options)
+        done = run(folder, log, new, current, "--by", "lang", "--item", "id")
         assert (done.exit_code, words in done.output) == (code, True), done.output
 
 

@@ -25,6 +25,7 @@ from lowregret.engine import (
     Setting,
     UseReference,
 )
+from lowregret.evaluate.adversaries import all_sequences
 
 from ..conftest import random_problem, sweep
 
@@ -63,11 +64,6 @@ GUARDED = {
 # Trees
 
 
-def sequences(S: int, T: int) -> np.ndarray:
-    """All of them, ``[S^T, T]``, in the order of numbers with these digits."""
-    return np.array(np.unravel_index(np.arange(S**T), (S,) * T)).T
-
-
 def by_the_past(S: int, T: int, lag: int, drawn: Callable[[int], np.ndarray]) -> np.ndarray:
     """``drawn(n)`` for each step and each of the n pasts that can be known ``lag`` steps ahead: ``[S^T, T, ...]``."""
     known_T = [max(t - lag + 1, 0) for t in range(T)]
@@ -95,7 +91,7 @@ def a_tree(made: Guarded, seed: int) -> tuple[lr.DecisionProblem, Inputs, np.nda
     probs = by_the_past(S, T, made.lag, lambda n: forecasts(rng, problem, n))
     theirs = by_the_past(S, T, made.lag, lambda n: rng.dirichlet(np.ones(S), (n, Q)))
     contexts = by_the_past(S, T, made.lag, lambda n: rng.integers(2, size=n)) if made.against.contexts else None
-    return problem, Inputs(probs, theirs, contexts), sequences(S, T)
+    return problem, Inputs(probs, theirs, contexts), all_sequences(S, T)
 
 
 def chances(probs_NxTxS: np.ndarray, states_NxT: np.ndarray, lag: int) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ from lowregret.certificates import every_start
 from lowregret.certificates.coupled import Charges, kappa
 from lowregret.engine import Inputs, prior_of
 from lowregret.engine.step import Gains
+from lowregret.evaluate.adversaries import all_sequences
 from lowregret.forecasts import Law
 
 from ..outcome_cases import BLIND, SHOP, TRADE, random_forecast, random_outcomes, random_payoff
@@ -70,14 +71,10 @@ class Average(lr.Samples):
         return weights_NxM / weights_NxM.sum(axis=-1, keepdims=True), gain_NxExM, 0.0
 
 
-def all_of(n: int, T: int) -> np.ndarray:
-    return np.array(list(itertools.product(range(n), repeat=T)))
-
-
 @pytest.mark.parametrize("chance", [0.1, 0.5])
 def test_a_bet_against_samples_wins_at_most_one_on_average_and_the_plain_average_more(chance: float) -> None:
     """One step, all that can be drawn: two samples to act on, two to judge by, the outcome."""
-    rows = all_of(2, 5)
+    rows = all_sequences(2, 5)
     odds = np.where(rows == 1, chance, 1 - chance).prod(axis=1)
     values, outcome = 2.0 * rows[:, :4] - 1, 2.0 * rows[:, 4:] - 1
     gains = Gains(TRADE, np.broadcast_to(np.eye(3) - np.eye(3)[1], (len(rows), 3, 3)))  # position 0 is played
@@ -111,7 +108,7 @@ def test_no_law_with_these_quantiles_alarms_more_often_than_delta(seed: int) -> 
 def test_samples_alarm_no_more_often_than_delta_and_twice_the_same_do(chance: float) -> None:
     """Everything that can be drawn in three steps: three samples and the outcome of each."""
     T, delta = 3, 0.5
-    bits = (all_of(16, T)[..., None] >> np.arange(4)) & 1
+    bits = (all_sequences(16, T)[..., None] >> np.arange(4)) & 1
     odds = np.where(bits == 1, chance, 1 - chance).prod(axis=(1, 2))
     values, outcomes = 2.0 * bits[..., :3] - 1, 2.0 * bits[..., 3] - 1
     found = {form: odds @ alarms(TRADE, delta, form(values), outcomes) for form in (lr.Samples, Twice)}

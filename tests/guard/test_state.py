@@ -1,5 +1,6 @@
 """A guard that was saved goes on as if it never had been; bytes of another, cut short or changed, are refused."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,7 @@ def test_two_workers_cannot_undo_each_others_steps(tmp_path: Path) -> None:
     yours.save(path)
     mine.load(path)
     assert isinstance(mine.events[-1], lr.guard.OutcomeIgnored)
+    pickle.loads(pickle.dumps(mine)).save(path)  # a copy knows what is there
 
 
 def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """AdaHedge, fixed share and switching back against literal transcriptions and their bounds; policies as fallbacks."""
 
-import itertools
 import math
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import lowregret as lr
 from lowregret import certificates
 from lowregret.engine import Actions, Engine, Inputs, Setting
+from lowregret.evaluate.adversaries import all_sequences
 
 from ..conftest import extra, random_markov, random_problem
 
@@ -18,15 +18,11 @@ torch = extra("torch")
 COIN, RPS = lr.matching(), lr.rock_paper_scissors()
 
 
-def all_of(n_states: int, horizon: int) -> np.ndarray:
-    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
-
-
 def small_case(seed: int) -> tuple[np.random.Generator, lr.DecisionProblem, np.ndarray]:
     """A random game and every sequence of its states, of length 10 or 7."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 4, 3)
-    return rng, problem, all_of(problem.n_states, 10 if problem.n_states == 2 else 7)
+    return rng, problem, all_sequences(problem.n_states, 10 if problem.n_states == 2 else 7)
 
 
 def hostile(player: Any, problem: lr.DecisionProblem, horizon: int, starts: np.ndarray, honest: np.ndarray) -> Any:
@@ -175,15 +171,6 @@ def test_the_bound_of_fixed_share_is_not_idle_and_its_rate_is_the_best() -> None
         assert certificates.fixed_share(COIN, T, player.rate * factor, player.share) > bound
 
 
-def test_what_baselines_refuse() -> None:
-    for name, bad in (("rate", 0.0), ("share", 0.0), ("share", 1.0)):
-        with pytest.raises(ValueError, match=name):
-            lr.policies.FixedShare(COIN, 10, **{name: bad})
-    for make in (lr.policies.AdaHedge, lambda p: lr.policies.FixedShare(p, 10)):
-        with pytest.raises(ValueError, match="problem"):
-            make(np.eye(2))
-
-
 # Policies as fallbacks
 
 
@@ -255,43 +242,10 @@ def test_no_sequence_breaks_a_certificate_over_a_policy(seed: int) -> None:
         assert (name == "respond") == ("not known" in setting.certificate.statement)
 
 
-@pytest.mark.parametrize("name", policies(COIN, 60))
-def test_a_guard_takes_a_policy(name: str) -> None:
-    """It plays the model's response and then the policy, and resumes bit for bit."""
-    T, rng = 60, np.random.default_rng(0)
-    policy = policies(COIN, T)[name]
-    tokens, probs = np.stack([np.ones(T, int), rng.integers(2, size=T)]), np.tile([0.9, 0.1], (2, 1))
-
-    def made() -> lr.Guard:
-        test = lr.ExactTest(1 / T, T)
-        return lr.Guard(COIN, test=test, fallback=policy, response=lr.QuantalResponse(), streams=2)
-
-    guard, played = made(), []
-    for t in range(T):
-        assert np.array_equal(guard.advise(probs).forecast, probs)  # a policy has none of its own
-        if t == T // 2:
-            data, guard = guard.dumps(), made()
-            guard.loads(data)
-        played.append(guard.policy())
-        guard.observe(tokens[:, t], action=guard.act(seed=0))
-    played_NxTxA = np.stack(played, axis=1)
-    setting = behind(lr.ExactTest(1 / T, T), policy)
-    times = Engine(setting).alarm_times(np.broadcast_to(probs[0], (2, T, 2)), tokens)
-    own = COIN.quantal_response(probs[0], T**-0.5)
-    late = np.arange(T)[:, None] >= times[:, None, None]
-    np.testing.assert_allclose(played_NxTxA, np.where(late, policy.policy_sequence(tokens), own), atol=1e-12)
-    assert (guard.events[0].stream, guard.events[0].step) == (0, times[0])
-    assert times[0] < 10
-    np.testing.assert_allclose(guard.regret, lr.external_regret(COIN, played_NxTxA, tokens)[:, -1], atol=1e-12)
-    assert guard.certificate.regret_bound == setting.certificate.regret_bound
-
-
 def test_policies_that_do_not_fit() -> None:
     for policy, horizon, message in (
-        (lr.policies.AdaHedge(RPS), 10, "fallback AdaHedge was made for another problem"),
         (lr.policies.Hedge(COIN, 9), 10, "fallback Hedge was made for 9 steps, the test may run for 10"),
         (lr.policies.FixedShare(COIN, 9), None, "unknown"),
-        (object(), 10, "fallback must be"),
     ):
         with pytest.raises(ValueError, match=message):
             lr.Guard(COIN, test=lr.ExactTest(0.1, horizon), fallback=policy, response=lr.QuantalResponse())

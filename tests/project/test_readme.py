@@ -142,7 +142,7 @@ def test_a_block_that_cannot_be_pasted_is_refused():
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # pages import ``paper``
     for page in PAGES:
-        if sys.argv[1:] and page.stem not in sys.argv[1:]:
+        if sys.argv[1:] and page.stem not in [Path(name).stem for name in sys.argv[1:]]:
             continue
         text, made = page.read_text(encoding="utf-8"), dict[str, Any]()
         for example, printed in reversed(outputs(page, made)):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 import lowregret as lr
 from lowregret import certificates, checks
@@ -166,14 +165,6 @@ def test_saturated_responses_are_averaged_in_logarithms() -> None:
     assert laws[-1, 0] != laws[0, 0]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_laws(seed: int) -> None:
-    safe = a_case(seed, actions=2)
-    checks.check_predictor(safe, horizon=14, seed=seed)
-    checks.check_policy(safe, horizon=14, seed=seed)
-    checks.check_policy(a_case(seed + 100), horizon=14, seed=seed)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_it_looks_back_no_further_than_it_says(seed: int) -> None:
     safe = a_case(seed)
@@ -259,22 +250,8 @@ def test_tv_by_enumeration(seed: int) -> None:
     assert loose.certificate.tv_bound == 1
 
 
-def test_false_alarms_stay_within_delta() -> None:
-    """The chance that any copy ever switches, in distribution."""
-    T, D, n, delta = 64, 16, 1000, 0.2
-    safe = restarted(ALTERNATOR, lr.matching(), 1, D, T, delta / (T - 1))
-    tokens = lr.sample(ALTERNATOR, T, n, seed=1)
-    memory, ever = safe.start((n,)), np.zeros(n, dtype=bool)
-    for t in range(T):
-        ever |= safe.switched(memory)
-        memory = safe.update(memory, tokens[:, t])
-    assert safe.certificate.tv_bound == pytest.approx(delta)
-    assert binomtest(int(ever.sum()), n, delta, alternative="greater").pvalue > 1e-5
-    assert ever.any()
-
-
 def test_certificate_of_the_theorem() -> None:
-    """Regret and TV as the corrected Theorem 4.2 has them."""
+    """As corrected; that the printed one is false is shown in paper/statements/section_4_restart.py."""
     T, D, alpha = 10_000, 1024, 1.0
     safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T)
     given = safe.certificate
@@ -282,13 +259,6 @@ def test_certificate_of_the_theorem() -> None:
     one_copy = certificates.lemma_2_3(lr.matching(), D, D**-0.5) + math.log(2) / math.sqrt(D) + noise + 1 / D
     assert given.regret_bound == pytest.approx((T + D - 1) / T * one_copy)
     assert given.tv_bound == pytest.approx(1 / D, rel=2 / T)
-    # As printed, the bracket is (sqrt(2) + 1) / D + noise: less than one copy can lose.
-    printed = (math.sqrt(2) + 1) / D + noise
-    assert printed == pytest.approx(0.4269, abs=5e-4)
-    one = lr.robustify(lr.predictors.Scheduled([[1.0, 0.0]]), lr.matching(), test=safe.test)
-    worst = adversaries.exact_worst_case(one, lr.matching(), D)
-    assert worst.regret == pytest.approx(0.4756, abs=5e-4)
-    assert worst.regret > printed
 
 
 def test_a_test_without_a_regret_guarantee() -> None:
@@ -346,7 +316,7 @@ def test_restart_hedge_equals_its_transcription(averaged: bool) -> None:
 
 
 @pytest.mark.parametrize("averaged", [True, False])
-def test_restart_hedge_obeys_its_bound_and_the_laws(averaged: bool) -> None:
+def test_restart_hedge_obeys_its_bound_and_its_window(averaged: bool) -> None:
     rng = np.random.default_rng(1)
     for _ in range(6):
         problem, D = random_problem(rng, most_states=2), int(rng.integers(1, 8))
@@ -354,7 +324,6 @@ def test_restart_hedge_obeys_its_bound_and_the_laws(averaged: bool) -> None:
         regret_NxT = lr.external_regret(problem, player, adversaries.all_sequences(problem.n_states, 12))
         bounds_T = [player.regret_bound(problem, t, None) for t in range(1, 13)]
         assert (regret_NxT.max(axis=0) <= bounds_T).all()
-        checks.check_policy(player)
         if averaged:
             checks.check_window(player, D - 1)
     found = adversaries.beam(lr.policies.RestartHedge(lr.matching(), 16, averaged), lr.matching(), 96, width=64)

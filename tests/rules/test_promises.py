@@ -13,9 +13,8 @@ import pytest
 
 import lowregret as lr
 from lowregret.engine import Engine, Setting
-from lowregret.evaluate.adversaries import all_sequences, beam, exact_worst_case, greedy
+from lowregret.evaluate.adversaries import all_sequences, beam, greedy
 from lowregret.robust import algorithm_1
-from lowregret.robust.average_restart import theorem_4_2
 
 from ..literal_theorem import by_prefix, chance_of, played, some_forecasts, some_game
 
@@ -146,32 +145,6 @@ def test_no_adversary_gets_more(name: str) -> None:
         used.append(regret_NxT[:, -1].max() * T / bound_T[T])
     assert alarms > 1
     assert max(used) > 0.1
-
-
-COPIES: dict[str, Any] = {
-    "theorem 4.2": lambda D, T: {"test": theorem_4_2(T, D, 0.1)},
-    "exact": lambda D, T: {"test": lr.ExactTest(0.5, D)},
-    "exact, urn": lambda D, T: {"test": lr.ExactTest(0.5, D), "fallback": lr.PolyaUrn(2)},
-}
-
-
-@pytest.mark.parametrize("name", COPIES)
-def test_restarted_copies_lose_no_more(name: str) -> None:
-    """All sequences of 9 steps; of 64, those of adversaries; and TV by enumeration."""
-    for base in BASES.values():
-        short = lr.AverageRestart(base, PENNIES, 1, 4, 9, **COPIES[name](4, 9))
-        worst = exact_worst_case(short, PENNIES, 9)
-        assert worst.exact
-        assert worst.regret <= sum(short.certificate.terms.values()) + 1e-9
-        tight = lr.AverageRestart(base, PENNIES, 1, 4, 9, test=lr.ExactTest(0.4 / 8, 4))
-        assert (
-            lr.evaluate.distances.exact_sequence_tv(base, tight, 9) <= tight.certificate.tv_bound == pytest.approx(0.4)
-        )
-        safe = lr.AverageRestart(base, PENNIES, 1, 32, 64, **COPIES[name](32, 64))
-        tries = [greedy(safe, PENNIES, 64).tokens, beam(safe, PENNIES, 64, width=4).tokens]
-        tries += [win_back_then_hurt(safe, base, PENNIES, 64, back) for back in (4, 16)]
-        regret = lr.external_regret(PENNIES, safe, np.stack(tries))[:, -1].max()
-        assert 0 < regret <= sum(safe.certificate.terms.values()) + 1e-9
 
 
 def test_the_way_back_is_certified() -> None:

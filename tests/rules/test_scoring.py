@@ -319,21 +319,7 @@ def test_best_response_regret_is_a_mixture_of_v_regrets() -> None:
         assert (regret <= problem.contrast / 2 * worst_tip(p, tokens).regret + 1e-12).all()
 
 
-# What a grid of tips can miss
-
-
-def test_the_cover_lemma_is_false_for_exact_best_responses() -> None:
-    """Tips every .1, forecasts .54 and .56: nothing on the grid, .55 at .55; Lemma C.7 as printed allows .4."""
-    grid = np.arange(11) / 10
-    p, tokens, tip = blind_spot(grid, horizon=100)
-    assert set(p.round(6)) == {0.54, 0.56}
-    np.testing.assert_allclose(v_regret(p, tokens, grid), 0, atol=1e-12)
-    regret = float(v_regret(p, tokens, [tip])[0])
-    assert regret == pytest.approx(0.55, abs=1e-12)
-    problem = problem_of(v_shaped(tip), 2).problem
-    in_payoffs = problem.regret_in_payoffs(lr.external_regret(problem, problem.best_response(laws(p)), tokens)[-1])
-    assert float(in_payoffs) == pytest.approx(0.55, abs=1e-12)
-    assert regret > 2 * v_regret(p, tokens, grid).max() + 4 * 0.1
+# What a grid of tips can miss: the cover lemmas are in paper/statements/appendix_c_tips.py
 
 
 @SEEDED
@@ -347,110 +333,6 @@ def test_every_grid_has_a_blind_spot(grid: list[float]) -> None:
     assert v_regret(p, tokens, [tip])[0] >= 0.5 - 1e-12
 
 
-def cells(tips: np.ndarray) -> np.ndarray:
-    return np.unique(np.concatenate([[0.0], tips, [1.0]]))
-
-
-def hostile(rng: np.random.Generator, tips: np.ndarray, T: int) -> tuple[np.ndarray, np.ndarray]:
-    """Forecasts just inside cells, ones near the left ends and zeros near the right, amid others that earn credit."""
-    edges = cells(tips)
-    few = rng.choice(len(edges) - 1, size=rng.integers(1, 4))
-    cell = rng.choice(few, T)
-    tokens = (rng.random(T) < (edges[cell] + edges[cell + 1]) / 2 + rng.choice([0, 0, 0.1, -0.1])).astype(int)
-    near = rng.choice([0.0, 1e-6, 0.1, 0.4])
-    inside = np.where(tokens == 1, near, 1 - near)
-    p = edges[cell] + inside * (edges[cell + 1] - edges[cell])
-    other = rng.random(T) < rng.choice([0, 0.3])
-    honest = rng.random(T)
-    return np.where(other, honest, p), np.where(other, (rng.random(T) < honest).astype(int), tokens)
-
-
-def test_exact_best_responses_are_covered_up_to_a_half() -> None:
-    """V-regret anywhere is at most that on the grid plus (1 + epsilon)^2 / 2, and comes close to it."""
-    rng = np.random.default_rng(10)
-    for _ in range(400):
-        tips = np.sort(rng.random(rng.integers(1, 12)))
-        p, tokens = hostile(rng, tips, int(rng.integers(2, 80)))
-        bound = max(0.0, v_regret(p, tokens, tips).max()) + (1 + np.diff(cells(tips)).max()) ** 2 / 2
-        assert worst_tip(p, tokens).regret <= bound + 1e-12
-        problem = lr.DecisionProblem(rng.uniform(-1, 1, (4, 2)))
-        regret = lr.external_regret(problem, problem.best_response(laws(p)), tokens)[-1]
-        beta, b = problem.contrast, max(0.0, v_regret(p, tokens, tips).max())
-        assert regret <= beta / 2 * b + smooth_cover_error(beta, np.diff(cells(tips)).max(), 0) + 1e-12
-    # In the cell [.45, .55] a share .55 of ones just right of .45, the zeros right of them.
-    tips, tokens = np.arange(0.05, 1, 0.1), np.repeat([1, 0], [550, 450])
-    p = np.where(tokens == 1, 0.45 + 1e-6, 0.5)
-    assert v_regret(p, tokens, tips).max() <= 1e-12
-    assert worst_tip(p, tokens).regret == pytest.approx(1.1**2 / 2, abs=1e-5)
-
-
-class Smooth:
-    """Quantal responses in the notation of the proof: F, and the entropy H."""
-
-    def __init__(self, problem: lr.DecisionProblem, temperature: float) -> None:
-        self.problem, self.temperature = problem, temperature
-
-    def F(self, p: np.ndarray) -> np.ndarray:
-        scores = laws(p) @ self.problem.utility.T / self.temperature
-        top = scores.max(-1)
-        return self.temperature * (top + np.log(np.exp(scores - top[..., None]).sum(-1)))
-
-    def respond(self, p: np.ndarray) -> np.ndarray:
-        return self.problem.quantal_response(laws(p), self.temperature)
-
-    def H(self, p: np.ndarray) -> np.ndarray:
-        pi = self.respond(p)
-        return -(pi * np.log(np.maximum(pi, 1e-300))).sum(-1)
-
-    def regret(self, p: np.ndarray, tokens: np.ndarray) -> float:
-        return float(lr.external_regret(self.problem, self.respond(p), tokens)[-1])
-
-    def score_regret(self, p: np.ndarray, tokens: np.ndarray) -> float:
-        """Regret, less what the entropies account for: the regret of the proper score F(p) + (y - p) F'(p)."""
-        q = np.array(tokens.mean())
-        entropies = self.temperature * self.H(p).mean() - float(self.F(q)) + (laws(q) @ self.problem.utility.T).max()
-        return self.regret(p, tokens) - entropies
-
-
-def urn_forecasts(tokens: np.ndarray, prior: float = 1.0) -> np.ndarray:
-    return lr.PolyaUrn(2, prior).predict_sequence(tokens)[..., 1]
-
-
-def test_no_quantal_response_breaks_the_smooth_cover() -> None:
-    """Regret, and regret minus the urn's, at most (beta/2) b + smooth_cover_error + eta ln A: random and hostile."""
-    rng = np.random.default_rng(13)
-    for i in range(800):
-        tips = np.arange(1, n := int(rng.integers(2, 40))) / n if i % 2 else np.sort(rng.random(rng.integers(1, 40)))
-        p, tokens = hostile(rng, tips, int(rng.integers(1, 60)))
-        if i % 3:  # a problem that bends where it hurts
-            v = float(rng.choice(p) + rng.choice([0, 1e-3, -1e-3, 0.02]))
-            problem = lr.DecisionProblem(np.array([[v, v - 1], [-v, 1 - v]]) / 1.1)
-        else:
-            problem = lr.DecisionProblem(rng.uniform(-1, 1, (rng.integers(1, 5), 2)))
-        eta, epsilon = float(10 ** rng.uniform(-3, 0.5)), float(np.diff(cells(tips)).max())
-        smooth, b = Smooth(problem, eta), max(0.0, float(v_regret(p, tokens, tips).max()))
-        bound = problem.contrast / 2 * b + smooth_cover_error(problem.contrast, epsilon, eta)
-        assert smooth.score_regret(p, tokens) <= bound + 1e-12
-        bound += eta * math.log(problem.n_actions)
-        assert smooth.regret(p, tokens) <= bound + 1e-12
-        assert smooth.regret(p, tokens) - smooth.regret(urn_forecasts(tokens), tokens) <= bound + 1e-12
-        assert smooth.regret(p, tokens) <= problem.contrast / 2 * worst_tip(p, tokens).regret + eta * math.log(
-            problem.n_actions
-        )
-
-
-def test_the_smooth_cover_error_is_within_a_fifth_of_what_can_happen() -> None:
-    """The share a + h of ones at the left end of the cell [a, a + h] around 1/2, zeros at its right end."""
-    epsilon, T = 0.01, 2000
-    tips, tokens = np.arange(101) / 100, np.repeat([1, 0], [T * 51 // 100, T * 49 // 100])
-    p = np.where(tokens == 1, 0.5 + 1e-9, 0.51 - 1e-9)
-    assert v_regret(p, tokens, tips).max() <= 1e-8
-    problem = lr.DecisionProblem([[0.505, -0.495], [-0.505, 0.495]])
-    for eta in (0.05, 0.2):
-        missed = Smooth(problem, eta).score_regret(p, tokens)
-        assert 0.8 < missed / smooth_cover_error(problem.contrast, epsilon, eta) <= 1
-
-
 def test_the_entropy_term_is_needed() -> None:
     """No V-regret at any tip, and a quantal responder's regret near eta ln 2, more than Lemma A.1's eta W."""
     n, eta = 20_000, 0.003
@@ -458,7 +340,8 @@ def test_the_entropy_term_is_needed() -> None:
     p = np.concatenate([np.full(n, 0.5), (extra + n / 2) / (extra + n)])
     tokens = np.concatenate([np.tile([0, 1], n // 2), np.ones(len(extra), int)])
     assert worst_tip(p, tokens).regret <= 1e-12
-    regret = Smooth(lr.matching(), eta).regret(p, tokens) / eta
+    played = lr.matching().quantal_response(laws(p), eta)
+    regret = lr.external_regret(lr.matching(), played, tokens)[-1] / eta
     assert 2 * quantal_loss(2) < 0.6 < regret <= math.log(2)
 
 

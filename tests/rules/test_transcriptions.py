@@ -13,7 +13,7 @@ from lowregret.evaluate.adversaries import all_sequences
 from lowregret.robust import Robust, algorithm_1
 
 from ..conftest import random_markov, turned_tokens, turning_game, with_urn
-from ..literal_theorem import answer, by_hand, chance_of, some_forecasts, some_game, weights
+from ..literal_theorem import answer, by_hand, chance_of, some_forecasts, some_game
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 
@@ -190,42 +190,6 @@ def test_wealth_below_all_floats_is_not_missed_since_new_capital_joins() -> None
     times, levels = streamed(setting, probs, tokens)
     assert times.tolist() == [wanted.alarm]
     np.testing.assert_allclose(levels[0], wanted.log_total_T, rtol=1e-9, atol=1e-9)
-
-
-def test_no_capital_is_made_or_lost() -> None:
-    """What has joined and what waits is 1 at every step, for both horizons."""
-    for problem in (MATCHING, RPS):
-        for T in (1, 7, None):
-            setting = with_urn(problem, T, 0.1)
-            prior, joined = setting.watch.prior, 0.0
-            for t in range(8 if T is None else T + 1):
-                joined += weights(setting, t).sum() * problem.n_actions if t else 0.0
-                assert joined + prior.unspent(t) == pytest.approx(1, abs=1e-14)
-                if t:
-                    np.testing.assert_allclose(prior.weights_K(t), weights(setting, t), rtol=1e-14)
-
-
-def test_no_interval_before_an_alarm_is_bad() -> None:
-    """Every start and end before the alarm, on sequences against sharp forecasts: the bound paid, and the promised."""
-    rng, T, used = np.random.default_rng(5), 9, []
-    for known in (True, False) * 3:
-        problem = some_game(rng)
-        setting = with_urn(problem, T if known else None, 0.9)
-        rates_K, given = setting.watch.prior.rates_K, setting.certificate
-        bound = {(i, j): given.interval(i, j) for j in range(1, T + 1) for i in range(1, j + 1)}
-        for _ in range(6):
-            probs, tokens = some_forecasts(rng, (T,), problem.n_states), rng.integers(problem.n_states, size=T)
-            one = by_hand(setting, probs, tokens)
-            for start, end in bound:
-                if end >= one.alarm:
-                    continue
-                regret = one.gain_TxC[start - 1 : end].sum(axis=0).max()
-                paid_CxK = one.charge_TxCxK[start - 1 : end].sum(axis=0)
-                cost_K = -np.log(weights(setting, start) * setting.test.delta)
-                assert regret < ((paid_CxK + cost_K) / rates_K).min(axis=1).max() + 1e-9
-                assert regret <= bound[start, end] + 1e-9
-                used.append(regret / bound[start, end])
-    assert max(used) > 0.5
 
 
 ODD: dict[str, lr.DecisionProblem] = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import certificates, checks
+from lowregret import certificates
 from lowregret.engine import Engine
 from lowregret.evaluate import adversaries
 from lowregret.robust import algorithm_1
@@ -94,17 +94,6 @@ def test_alarms_as_its_transcription(test: str) -> None:
         assert found == transcribed(made, p, y)
         alarms += found <= 40
     assert alarms >= 5
-
-
-@pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize("seed", range(4))
-def test_laws(test: str, seed: int) -> None:
-    base = lr.Markov([[0.97, 0.03], [0.95, 0.05]] if seed % 2 else [0.05, 0.95], seed % 2)
-    made = lr.VRegret(24, delta=0.9, tips=[0.1, 0.2, 0.8, 0.9], test=test)
-    safe = lr.robustify(base, None, test=made)
-    tokens = checks.robust_trial(safe, 24, 64, seed, 1e-9).tokens
-    assert (safe.alarm_times(tokens) <= 24).mean() >= 1 / 3
-    checks.check_robust(safe, horizon=24, seed=seed)
 
 
 def test_evidence_is_a_martingale_that_starts_at_one() -> None:
@@ -236,17 +225,10 @@ def test_bad_input_by_name() -> None:
     three, given = lr.PolyaUrn(3), algorithm_1(None, lr.VRegret(10)).certificate
     for build, message in (
         (lambda: lr.VRegret(None), "horizon must be a whole number >= 1, got None"),
-        (lambda: lr.VRegret(10, delta=1.0), "delta must lie strictly between 0 and 1"),
         (lambda: lr.VRegret(10, tips=[0.5, 1.2]), "tips must be a list of numbers in \\[0, 1\\], got"),
-        (lambda: lr.VRegret(10, tips=[]), "tips must be a list of numbers in \\[0, 1\\]"),
         (lambda: lr.VRegret(10, test="sharp"), 'test must be "exact" or "threshold", got \'sharp\''),
         (lambda: algorithm_1(None, lr.VRegret(10), three), "PolyaUrn predicts 3 states"),
         (lambda: algorithm_1(None, lr.VRegret(10), lr.Recovery()), "fallback must be a PolyaUrn over two states"),
-        (lambda: lr.robustify(lr.PolyaUrn(2), None), "takes either a horizon or a test .* got neither"),
-        (
-            lambda: lr.robustify(lr.PolyaUrn(2), None, 10, test=lr.VRegret(10)),
-            "takes either a horizon or a test .* got both",
-        ),
         (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), test=lr.VRegret(10)), "problem must be None"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, test=lr.ExactTest(0.1, 10)), "problem must be a DecisionProblem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10).respond(), "respond needs a problem"),

@@ -43,6 +43,8 @@ def tasks(kind: str, T: int = 32):
     base = Transformer(Decoder(2, SMALL, seed=9))
     if kind == "imitate":
         return Imitate(source)
+    if kind == "recording":
+        return Imitate.from_tokens([[0, 1, 1, 0, 1] * 8, [1, 0, 0]], held_out=0)
     if kind == "masked":
         return Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))
     if kind == "returning":

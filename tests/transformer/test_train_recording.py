@@ -24,7 +24,6 @@ from lowregret.transformer import (
 )
 from lowregret.transformer.held_out import Compared, Measured, compared, measured
 from lowregret.transformer.tasks import Batch, after_alarm, loss_of
-from lowregret.transformer.training import Training
 
 from .test_tasks import robust_with_urn
 
@@ -156,24 +155,6 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 
 
 # Runs
-
-
-def test_a_run_on_a_recording_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    settings = TrainingSettings(size=SMALL, steps=6, batch=4, optimiser=DECAYING)
-
-    def task(last: int = 0) -> Imitate:
-        return Imitate.from_tokens([*RAGGED, [0, 1, 1, last]], held_out=0)
-
-    whole = train(task(), tmp_path / "whole.safetensors", settings)
-    run = Training(task(), tmp_path / "m.safetensors", settings)
-    for _ in range(3):
-        run.advance()
-    run.save()
-    with pytest.raises(ValueError, match=r"another task.*Recording.*tokens"):
-        train(task(last=1), tmp_path / "m.safetensors", settings)
-    resumed = train(task(), tmp_path / "m.safetensors", settings)
-    for one, two in zip(whole.decoder.parameters(), resumed.decoder.parameters(), strict=True):
-        assert torch.equal(one, two)
 
 
 def test_a_context_beyond_the_recording_is_refused(tmp_path: Path) -> None:

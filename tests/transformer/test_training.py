@@ -25,6 +25,7 @@ from lowregret.transformer import (
     Masked,
     Optimiser,
     Progress,
+    Recording,
     Size,
     TrainingSettings,
     Transformer,
@@ -169,7 +170,7 @@ def metrics_of(path: Path) -> list[dict]:
 EIGHT = TrainingSettings(size=SMALL, steps=8, batch=4, optimiser=DECAYING)
 
 
-@pytest.mark.parametrize("kind", ["imitate", "masked", "distil", "returning"])
+@pytest.mark.parametrize("kind", ["imitate", "recording", "masked", "distil", "returning"])
 def test_a_run_that_stopped_anywhere_ends_the_same(kind: str, tmp_path: Path) -> None:
     whole_path, every = tmp_path / "whole.safetensors", {"save_every": 3, "report_every": 2}
     whole = train(tasks(kind), whole_path, EIGHT, **every)
@@ -264,7 +265,8 @@ def test_another_run_is_not_continued(tmp_path: Path) -> None:
 def test_descriptions_differ_where_weights_do() -> None:
     heads = [Transformer(Decoder(2, SMALL._replace(heads=h))) for h in (2, 4)]
     tables = [lr.predictors.Scheduled([[p, 1 - p]]) for p in (0.4, 0.5)]
-    for things in (heads, tables):
+    recordings = [Recording.of([0, 1, 1, last], held_out=0) for last in (0, 1)]
+    for things in (heads, tables, recordings):
         found = [json.dumps(described(Imitate(thing))) for thing in things]
         assert found[0] != found[1]
         assert found == [json.dumps(described(Imitate(thing))) for thing in things]
@@ -370,13 +372,3 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             TrainingSettings(**wrong)
-
-
-def test_learning_happens(tmp_path: Path) -> None:
-    """A few seconds of training bring the laws of source b near; the two recipes agree on what is to be learnt."""
-    source = lr.evaluate.sources.paper_sources(32)["b"]
-    settings = TrainingSettings(size=SMALL, steps=250, batch=16, optimiser=DECAYING)
-    model = train(Imitate(source, soft=True), tmp_path / "b.safetensors", settings)
-    tokens = lr.sample(source, 32, 128, 0)
-    assert lr.next_token_tv(model, source, tokens).high < 0.05
-    assert lr.next_token_tv(Transformer(Decoder(2, SMALL)), source, tokens).low > 0.1

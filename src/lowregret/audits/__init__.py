@@ -5,7 +5,7 @@ from typing import Any as _Any
 
 from .backtesting import Backtest, StreamResult, backtest
 from .gating import Gate, Gates, gate
-from .players import YARDSTICKS
+from .judging import YARDSTICKS
 from .settings import AuditFile, AuditSettings, Columns, settings_in
 
 _OF_LOGS = {  # which need Polars

@@ -18,8 +18,7 @@ from ..guard import Guard
 from ..guard.events import Alarm, Event, Return
 from ..problems import DecisionProblem, Payoff, a_problem
 from ..tables import Table
-from .judging import BEST, BEST_OF_ALL, judge
-from .players import in_payoffs, utilities
+from .judging import BEST, BEST_OF_ALL, in_payoffs, judge, utilities
 from .recording import Recording, recording_of
 
 

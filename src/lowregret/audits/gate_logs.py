@@ -1,7 +1,6 @@
 """The gate on logs: scores of two candidates on the same items, or forecasts of two models for the same steps."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,6 @@ from .. import inputs
 from ..engine.responses import best_actions
 from ..forecasts.contract import needs_knots
 from ..problems import DecisionProblem, Payoff, a_problem
-from ..tables import printable
 from .columns import Found, found_columns, listed, quantile_columns
 from .gating import FAILED, Differences, Gate, Gates, judged, range_of, scores_apart
 from .reading import ROW, Log, Refused, log_of
@@ -23,11 +21,7 @@ from .table import collected, table_of
 from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of, spelling
 
 _WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
-_MODELS = ("model", "model_name", "model_id", "model_version")  # usual names of a column of models
-_STATES = ("p_{}", "prob_{}", "p{}", "{}")  # names of columns of probabilities without that of the model
-_LISTS = ("", "p", "probs", "probabilities")
 _UNREAD = ("model", "context", "references", "payoffs")  # roles of columns that a gate does not know
-_WHO, _THEIRS = "__who", "__theirs"
 _WORK = 1 << 22  # numbers at a time
 
 
@@ -42,8 +36,6 @@ def gate_scores(
     item: str | None = None,
     order: str | None = None,
     by: str | None = None,
-    candidate: str | None = None,
-    score: str = "score",
 ) -> Gate | Gates:
     """``gate`` on a log of scores: whether the new candidate may take the place of the current one.
 
@@ -52,7 +44,7 @@ def gate_scores(
     log
         As ``audit`` takes it.
     new, current
-        The columns of their scores (numbers, bools, pass or fail), or with ``candidate`` what that column calls them.
+        The columns of their scores (numbers, bools, pass or fail).
     low, high, alpha
         As ``gate`` takes them.
     item
@@ -64,17 +56,11 @@ def gate_scores(
         again later.
     by
         The column of slices, each of which is judged at alpha divided by their number.
-    candidate, score
-        Where each candidate has rows of its own: the column that names it, and that of its scores.
     """
     alpha, (low, high) = inputs.probability(alpha, "alpha"), range_of(low, high)
     inputs.names_of([new, current], "new and current")
-    if candidate is not None and item is None:
-        raise ValueError("a log with a column of candidates must have one of items, by which scores are matched: item")
-    source, notes = log_of(log), list[str]()
-    scores = {"new": new, "current": current} if candidate is None else {"score": score}
-    given = {"candidate": candidate, "by": by, "item": item, "order": order}
-    keys = {role: name for role, name in given.items() if name is not None}
+    source, notes, scores = log_of(log), list[str](), {"new": new, "current": current}
+    keys = {role: name for role, name in {"by": by, "item": item, "order": order}.items() if name is not None}
     named = scores | keys
     for role, name in named.items():
         if name not in source.schema:
@@ -83,8 +69,6 @@ def gate_scores(
     table = collected(source, rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
     if not len(table):
         raise Refused(source.source, None, "it has no rows")
-    if candidate is not None:
-        table = _of_two(table, "candidate", new, current)
     kind, zone = NUMBERS, None
     if order is not None:
         texts = source.head([order])[order] if table.schema["order"] == pl.String else ()
@@ -99,22 +83,8 @@ def gate_scores(
     for role, name in scores.items():
         must = f"a score ({name}) must be in the range {low:g} to {high:g}, or pass or fail ({FAILED})"
         _refuse(table, ~pl.col(role).is_between(low, high).fill_null(False), source, name, must)
-    if candidate is not None:
-        theirs = {"new": new, "current": current}.items()
-        table = table.with_columns(
-            **{role: pl.when(pl.col("candidate") == name).then("score") for role, name in theirs}
-        )
     if item is not None:
-        pairs = table.group_by([role for role in keys if role != "candidate"], maintain_order=True)
-        both = pairs.agg(pl.col("new", "current").mean())
-        table = both.drop_nulls()
-        if not len(table):
-            raise Refused(source.source, None, "no item has scores of both candidates")
-        if by is not None and (lost := set(both["by"]) - set(table["by"])):
-            gone = ", ".join(sorted(map(str, lost)))
-            raise Refused(source.source, None, f"no item of {printable(gone, 80)} ({by}) has scores of both candidates")
-        if alone := len(both) - len(table):
-            notes.append(f"{alone:,} items have scores of one candidate alone, and are left out: {FAILED}")
+        table = table.group_by(list(keys), maintain_order=True).agg(pl.col("new", "current").mean())
     if order is not None and table.select([role for role in ("by", "order") if role in keys]).is_duplicated().any():
         notes.append(
             "items of one time are judged by their mean, as they may move together: without an order each counts by "
@@ -123,12 +93,12 @@ def gate_scores(
     parts = {("",): table} if by is None else dict(sorted(table.group_by("by", maintain_order=True)))
     found = dict[str, Gate]()
     for (name,), part in parts.items():
-        at_R, unit_name, ends = np.arange(len(part)), "item", dict[str, str]()
+        at_R, about = np.arange(len(part)), dict[str, Any]()
         if order is not None:
             at_R = part["order"].to_numpy()
-            unit_name, ends = _span(Clock(at_R, kind, zone))
+            about = _span(Clock(at_R, kind, zone))
         apart = scores_apart(part["new"].to_numpy(), part["current"].to_numpy(), low, high, at_R)
-        about: dict[str, Any] = {"unit": unit_name, "columns": named, "warnings": tuple(notes), **ends}
+        about |= {"columns": named, "warnings": tuple(notes)}
         found[str(name)] = judged(apart, (new, current), alpha / len(parts), **about)
     return found[""] if by is None else Gates(found, alpha)
 
@@ -149,20 +119,11 @@ def _refuse(table: pl.DataFrame, bad: pl.Expr, log: Log, name: str, reason: str)
         raise log.refused(row, f"{reason}, got {inputs.shown(log.cell(name, row))}")
 
 
-def _of_two(table: pl.DataFrame, column: str, new: str, current: str) -> pl.DataFrame:
-    """The rows of two candidates."""
-    table = table.with_columns(pl.col(column).cast(pl.String))
-    there = table[column].drop_nulls().unique().sort().to_list()
-    if missing := [name for name in (new, current) if name not in there]:
-        raise ValueError(f"the candidates of this log are {listed(there)}, and {missing[0]!r} is not one of them")
-    return table.filter(pl.col(column).is_in([new, current]))
-
-
-def _span(clock: Clock) -> tuple[str, dict[str, str]]:
+def _span(clock: Clock) -> dict[str, Any]:
     """What a moment of all rows together is called, and what the log calls the first and the last."""
     moments = clock.part(np.unique(clock.at_R, return_index=True)[1])
-    ends = dict(zip(("first", "last"), moments.texts([0, len(moments.at_R) - 1]), strict=True))
-    return rhythms_of(moments, np.zeros(len(moments.at_R))).unit, ends
+    first, last = moments.texts([0, len(moments.at_R) - 1])
+    return {"unit": rhythms_of(moments, np.zeros(len(moments.at_R))).unit, "first": first, "last": last}
 
 
 def gate_forecasts(
@@ -175,7 +136,6 @@ def gate_forecasts(
     lag: int | None = None,
     tolerance: float = 1e-6,
     columns: Any = None,
-    candidate: str | None = None,
 ) -> Gate:
     """Whether the new model may take the place of the current one, by what acting on the forecasts of each earned.
 
@@ -186,20 +146,18 @@ def gate_forecasts(
     log, problem, lag, tolerance
         As ``audit`` takes them: forecasts are probabilities, or quantiles where the problem is a ``Payoff`` with knots.
     new, current
-        The names of the models: as they stand in the names of the columns of their forecasts (``new_p_wet``,
-        ``p_wet_new``, ``new_q10``), or in a column of models, each with rows of its own.
+        The names of the models, with which the names of the columns of their forecasts begin (``new_p_wet``,
+        ``new_q10``).
     alpha
         The chance of ever promoting a model that earns no more, and that of ever keeping out one that earns no less.
     columns
         As ``audit`` takes them; in the names of ``probs`` and ``quantiles`` {} is the name of the model:
         ``{"probs": {"wet": "rain_{}"}}``.
-    candidate
-        The column of models, by default one called ``model``.
 
     >>> import pandas as pd
     >>> from lowregret import matching
-    >>> days = pd.DataFrame({"y": [0, 1] * 20, "new_0": [0.9, 0.2] * 20, "current_0": 0.6})
-    >>> days = days.assign(new_1=1 - days.new_0, current_1=1 - days.current_0)
+    >>> days = pd.DataFrame({"y": [0, 1] * 20, "new_p_0": [0.9, 0.2] * 20, "current_p_0": 0.6})
+    >>> days = days.assign(new_p_1=1 - days.new_p_0, current_p_1=1 - days.current_p_0)
     >>> gate_forecasts(days, matching(), "new", "current").verdict
     'promote'
     """
@@ -212,28 +170,23 @@ def gate_forecasts(
         a_problem(problem)
     if given := [role for role in _UNREAD if getattr(settings.columns, role)]:
         raise ValueError(f"columns of a gate must name none of {listed(_UNREAD)}, got {listed(given)}")
-    source, models, who = log_of(log), (new, current), candidate
-    own = [{} if candidate else _columns_of(model, list(source.schema), problem, settings.columns) for model in models]
-    if all(own):
-        values = found_columns(source, problem, replace(settings.columns, **own[1])).values
-        found, notes = found_columns(source, problem, replace(settings.columns, **own[0])), list[str]()
-        found = found._replace(references=((current, values),))
-    else:
-        usual = (name for name in source.schema if name.strip().casefold() in _MODELS)
-        if (who := candidate or next(usual, None)) not in source.schema:
-            of = current if own[0] else new
+    source, models, each = log_of(log), (new, current), list[Found]()
+    for model in models:
+        own = _columns_of(model, list(source.schema), problem, settings.columns)
+        if not own:
             raise ValueError(
-                f"there must be columns of the forecasts of {of}, such as {of}_p_STATE, p_STATE_{of} or {of}_q10, or a "
-                f"column of models (--candidate NAME): say which of {listed(source.schema)} they are, --probs "
-                "STATE=COLUMN,... or --quantiles LEVEL=COLUMN,... with {} for the model"
+                f"there must be columns of the forecasts of {model}, {model}_p_STATE for every state or {model}_q10: "
+                f"say which of {listed(source.schema)} they are, --probs STATE=COLUMN,... or --quantiles "
+                "LEVEL=COLUMN,... with {} for the model"
             )
-        source, found, notes = _joined(source, problem, models, settings.columns, str(who))
+        each.append(found_columns(source, problem, replace(settings.columns, **own)))
+    found = each[0]._replace(references=((current, each[1].values),))
     table = table_of(source, found, problem, settings.tolerance)
     recording, at_R, streams = table.recording, table.clock.at_R, len(table.recording.names)
     if table.found.order is None and streams > 1:
         reason = "a log of several streams must have a column of steps or times, to say which rows are of one moment"
         raise Refused(source.source, None, f"{reason}: --order NAME")
-    notes += [note for note in table.notes if recording.missing_R is None or "outcomes inside" not in note]
+    notes = [note for note in table.notes if recording.missing_R is None or "outcomes inside" not in note]
     lag = recording.latest if settings.lag is None else settings.lag
     wait = _wait(np.repeat(np.arange(streams), recording.lengths_B), at_R, lag)
     if wait > lag:
@@ -244,12 +197,9 @@ def gate_forecasts(
     apart = _payoffs_apart(problem, recording, at_R)
     if missing := int(apart.missing_R.sum()):
         notes.append(f"{missing:,} outcomes are missing: each counts as the worst that it could be for either verdict")
-    about = table.found.about
-    if not all(own):  # the reference is in rows of its own
-        about = {role: name for role, name in about.items() if role != "references"} | {"candidate": who}
-    unit, ends = _span(table.clock) if table.clock.kind != ROWS else ("step", {})
-    more: dict[str, Any] = {"unit": unit, "streams": streams, "columns": about, "warnings": tuple(notes), **ends}
-    return judged(apart, models, alpha, lag, wait, **more)
+    about = _span(table.clock) if table.clock.kind != ROWS else {"unit": "step"}
+    about |= {"streams": streams, "columns": table.found.about, "warnings": tuple(notes)}
+    return judged(apart, models, alpha, lag, wait, **about)
 
 
 def _payoffs_apart(problem: Any, recording: Recording, at_R: np.ndarray) -> Differences:
@@ -299,52 +249,14 @@ def _columns_of(model: str, there: Sequence[str], problem: Any, columns: Columns
     """The columns of a model's forecasts by its name in theirs, as ``Columns`` takes them; none where it is in none."""
     role = "quantiles" if isinstance(problem, Payoff) else "probs"
     if given := getattr(columns, role):
-        own: Any = (
-            {key: name.replace("{}", model) for key, name in given.items()} if isinstance(given, Mapping) else None
-        )
-        own = tuple(name.replace("{}", model) for name in given) if own is None else own
+        is_named = isinstance(given, Mapping)
+        names = [name.replace("{}", model) for name in (given.values() if is_named else given)]
+        own: Any = dict(zip(given, names, strict=True)) if is_named else tuple(names)
         return {} if own == given else {role: own}
-    name = re.compile(rf"(?:^|(?<=[_. -])){re.escape(model)}(?:[_. -]|$)|[_. -]{re.escape(model)}$")
-    rest = {name.sub("", column, count=1): column for column in there if name.search(column)}
-    if role == "quantiles":
-        levels = quantile_columns(list(rest)).get("", {})
-        own = quantile_columns(there).get(model) or {level: rest[column] for level, column in levels.items()}
-    else:
-        states = ({state: rest.get(form.format(state)) for state in problem.states} for form in _STATES)
-        lists = ((rest[column],) for column in _LISTS if column in rest)
-        own = next((found for found in states if None not in found.values()), None) or next(lists, None)
+    if role == "probs":
+        own = {state: f"{model}_p_{state}" for state in problem.states}
+        own = own if set(own.values()) <= set(there) else None
+    elif not (own := quantile_columns(there).get(model)):
+        levels = quantile_columns([name.removeprefix(f"{model}_") for name in there if name.startswith(f"{model}_")])
+        own = {level: f"{model}_{name}" for level, name in levels.get("", {}).items()}
     return {role: own} if own else {}
-
-
-def _joined(
-    log: Log, problem: Any, models: tuple[str, str], columns: Columns, who: str
-) -> tuple[Log, Found, list[str]]:
-    """The rows of two models for the same step of the same stream side by side, the current one's as a reference."""
-    found = found_columns(log, problem, columns)
-    if found.order is None:
-        reason = "a log with a column of models must have one of steps or times, by which their rows are matched"
-        raise Refused(log.source, None, f"{reason}: --order NAME")
-    table = collected(log, log.rows.select(ROW, *found.needed, pl.col(who).alias(_WHO)))
-    table = _of_two(table, _WHO, *models)
-    values = [name for name in found.values.names if name]
-    theirs = {name: f"{models[1]}: {name}" for name in values} | {ROW: _THEIRS, found.state: f"{_THEIRS} {found.state}"}
-    mine, other = (table.filter(pl.col(_WHO) == model).drop(_WHO) for model in models)
-    both, stream = pl.DataFrame(), found.stream
-    for stream in dict.fromkeys([found.stream, None if found.is_guess else found.stream]):
-        on = [name for name in (stream, found.order) if name]
-        both = mine.join(other.select(*on, *theirs).rename(theirs), on=on, maintain_order="left")
-        if len(both):
-            break
-    else:
-        raise Refused(log.source, None, "the two models have no step of a stream in common")
-    other_state = pl.col(theirs[found.state])
-    if len(off := both.filter(pl.col(found.state) != other_state)):
-        where = "{}, row {}".format(*log.place(off.item(0, ROW)))
-        reason = f"the outcome of a step must be the same for both models, and it differs in {where}"
-        raise log.refused(off.item(0, _THEIRS), reason)
-    alone = len(table) - 2 * len(both)
-    notes = [f"{alone:,} rows of one model alone are left out: the other has no forecast for these steps"] * (alone > 0)
-    reference = found.values._replace(names=tuple(name and theirs[name] for name in found.values.names))
-    found = found._replace(stream=stream, references=((models[1], reference),))
-    both = both.with_columns(pl.coalesce(found.state, other_state).alias(found.state))
-    return Log(both.lazy(), log.paths, "joined", log.has_commas), found, notes

@@ -16,8 +16,7 @@ from ..engine import ExactTest
 from ..engine.loop import form_of
 from ..guard import Guard
 from .columns import Found
-from .judging import judge
-from .players import in_payoffs
+from .judging import in_payoffs, judge
 from .reading import Log, Refused
 from .recording import Block
 from .settings import AuditSettings

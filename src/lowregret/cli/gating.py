@@ -14,17 +14,16 @@ from .auditing import probs_in, quantiles_in, refused
 from .options import PAYOFFS, folder_for, refusals
 
 UNDECIDED = 3  # an error or wrong options: 1 and 2, their codes elsewhere, are verdicts here
-_NEW = "The new candidate: its column of scores, its name in the columns of its forecasts, or in --candidate."
+_NEW = "The new candidate: its column of scores, or its name in the columns of its forecasts."
 _ITEM = "Of scores: the column that names the item, whose rows count as one. None: each row is an item."
 _ORDER = "The column of times or steps. Items of one time are judged by their mean; scores without it one by one."
 _BY = "Of scores: the column of slices, each judged at alpha divided by their number. The exit code is the worst."
-_CANDIDATE = "The column that names the candidate, where each has rows of its own."
 _PROBS = (
     "Of forecasts: columns of probabilities, STATE=COLUMN each, with commas, {} standing for the candidate; by default "
-    "NEW_p_STATE, p_STATE_NEW or the like."
+    "{}_p_STATE."
 )
 _ALPHA = "Chance of ever promoting a candidate that is no better, and of ever keeping out one that is no worse."
-_SCORES, _FORECASTS = ("range", "item", "by", "score"), ("stream", "state", "probs", "quantiles", "known_at", "lag")
+_SCORES, _FORECASTS = ("range", "item", "by"), ("stream", "state", "probs", "quantiles", "known_at", "lag")
 
 
 @contextlib.contextmanager
@@ -65,8 +64,6 @@ def gate(
     item: Annotated[str | None, typer.Option(help=_ITEM)] = None,
     order: Annotated[str | None, typer.Option(help=_ORDER)] = None,
     by: Annotated[str | None, typer.Option(help=_BY)] = None,
-    candidate: Annotated[str | None, typer.Option(help=_CANDIDATE)] = None,
-    score: Annotated[str | None, typer.Option(help="With --candidate: the column of scores.")] = None,
     stream: Annotated[str | None, typer.Option(help="Of forecasts: the column of streams, as for audit.")] = None,
     state: Annotated[str | None, typer.Option(help="Of forecasts: the column of outcomes.")] = None,
     probs: Annotated[str | None, typer.Option(help=_PROBS)] = None,
@@ -96,20 +93,18 @@ def gate(
         paths = [Path(one) for one in log]
         inputs = {f"LOG {path}": path for path in log_of(paths).paths}
         files.apart({"--out gate.json": out / "gate.json"}, inputs | {"--payoffs": payoffs})
-        keys: dict[str, Any] = {name: given.get(name) for name in ("order", "candidate")}
         found: Any
         if payoffs is None:
             low, high = range or (0.0, 1.0)
-            keys |= {name: given[name] for name in ("item", "by", "score") if name in given}
-            found = gate_logs.gate_scores(paths, new, current, low=low, high=high, alpha=alpha, **keys)
+            found = gate_logs.gate_scores(
+                paths, new, current, low=low, high=high, alpha=alpha, item=item, order=order, by=by
+            )
         else:
             problem = payoffs_in(payoffs)
             columns = {name: given.get(name) for name in ("stream", "order", "state", "known_at")}
             columns["probs"] = probs and probs_in(probs, getattr(problem, "states", ()))
             columns["quantiles"] = quantiles and quantiles_in(quantiles)
-            found = gate_logs.gate_forecasts(
-                paths, problem, new, current, alpha=alpha, lag=lag, columns=columns, candidate=candidate
-            )
+            found = gate_logs.gate_forecasts(paths, problem, new, current, alpha=alpha, lag=lag, columns=columns)
         files.replace_all({out / "gate.json": found.to_json().encode()})
         typer.echo(str(found))
         typer.echo(f"Written to {out / 'gate.json'}")
