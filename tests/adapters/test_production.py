@@ -176,12 +176,13 @@ def test_killed_at_a_hundred_points_no_label_is_lost_or_counts_twice(tmp_path: P
     [probs] = STORMS.predict_proba([[1.5]])
     guard = STORMS.guard_.fresh()
     for t, policy in enumerate(told["policies"]):
-        assert list(policy.values()) == guard.advise(probs).policy.tolist()
+        assert list(policy.values()) == pytest.approx(guard.advise(probs).policy.tolist(), rel=1e-9)
         if t >= 3:
             guard.observe("calm")
             assert told["labels"][t - 3] == {"labels": guard.steps}
     kept, outbox = state_of(database)
-    np.testing.assert_array_equal(kept._state.rows_NxW, guard._state.rows_NxW)
+    # This process may play in the compiled loop where the workers played in arrays: their last digits differ.
+    np.testing.assert_allclose(kept._state.rows_NxW, guard._state.rows_NxW, rtol=1e-9)
     assert kept.waiting == guard.waiting
     alarms = [str(event) for event in guard.events]
     assert alarms
