@@ -37,9 +37,7 @@ ALARM, RETURNED, DROPPED = 1, 2, 4  # what an outcome may lead to
 
 Vector = Any  # an array, or a view of one
 At = Any  # a record of ``AT``, or an array of one
-Inputs = (
-    Any  # of all streams and steps: forecasts, references, contexts, scales, payoffs; what there is none of is empty
-)
+Inputs = Any  # forecasts, references, contexts, scales, payoffs of all streams and steps; empty where there are none
 
 
 def compiled(function: Callable[..., Any], **more: Any) -> Any:

@@ -1,8 +1,11 @@
 """What the paper's tests have in common: they compare quantal responses, in steps observed one after the other."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
+from ..certificates.bounds import Terms
+from ..certificates.promises import OverFallback
 from ..engine.bets import Alarmed, Played
 from ..engine.layout import Shapes, Views
 from ..engine.learners import FollowLearner
@@ -13,12 +16,27 @@ from ..predictors import PolyaUrn
 class QuantalTest(ABC):
     """A test of the paper, whose own fallback is the Polya urn."""
 
+    horizon: int | None
+    delta: float
+
     @abstractmethod
     def watch(self, setting: Any) -> "QuantalWatch":
         """The test at work in a setting."""
 
     def usual_fallback(self, problem: Any) -> PolyaUrn:
         return PolyaUrn(problem.n_states)
+
+    def promise(self, setting: Any, theorem: str, passes: Callable[..., Terms]) -> OverFallback:
+        """What a theorem promises in a setting: ``passes`` bounds what the test lets pass before an alarm."""
+        return OverFallback(
+            problem=setting.problem,
+            tv_bound=self.delta,
+            temperature=setting.temperature,
+            fallback=setting.fallback,
+            horizon=self.horizon,
+            theorem=theorem,
+            passes=passes,
+        )
 
 
 class QuantalWatch(ABC):

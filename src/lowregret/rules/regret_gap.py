@@ -19,7 +19,6 @@ from ..arrays import astype, constant, namespace, running_sum
 from ..certificates import Certificate
 from ..certificates.bounds import Terms
 from ..certificates.coupled import gap_threshold_mixture
-from ..certificates.promises import OverFallback
 from ..engine import Actions
 from ..engine.bets import Alarmed, Played
 from ..engine.layout import Shapes, Views
@@ -101,16 +100,7 @@ class RegretGap(QuantalTest):
             theorem += ", with the problem's own contrast" * self.span_aware
             theorem_3_1 = certificates.bounds.theorem_3_1
             passes = partial(theorem_3_1, horizon=self.horizon, alpha=self.alpha, variance=variance)
-        promise = OverFallback(
-            problem=setting.problem,
-            tv_bound=self.delta,
-            temperature=setting.temperature,
-            fallback=setting.fallback,
-            horizon=self.horizon,
-            theorem=theorem,
-            passes=passes,
-        )
-        return promise.certificate(steps)
+        return self.promise(setting, theorem, passes).certificate(steps)
 
 
 def _by_table(threshold_T: np.ndarray, problem: DecisionProblem, steps: int, temperature: float) -> Terms:

@@ -20,7 +20,7 @@ import numpy as np
 from .. import certificates, inputs
 from ..arrays import frozen, some
 from ..certificates import Certificate
-from ..certificates.promises import WIDEST, OverFallback
+from ..certificates.promises import WIDEST
 from ..engine import Actions
 from ..engine.bets import Alarmed
 from ..engine.layout import Shapes, Views
@@ -92,15 +92,8 @@ class VRegret(QuantalTest):
             log_cost = math.log(2 * len(self.tips) * len(self.rates_K) / self.delta)  # at which one bet alone is enough
             theorem = "Algorithm 3, the exact test"
             v_regret = partial(certificates.v_exact, rates_K=self.rates_K, log_cost=log_cost)
-        promise = OverFallback(
-            problem=setting.problem,
-            tv_bound=self.delta,
-            temperature=setting.temperature,
-            fallback=setting.fallback,
-            horizon=self.horizon,
-            theorem=theorem,
-            passes=partial(certificates.bounds.theorem_c_4, v_regret=v_regret, spacing=self.spacing),
-        )
+        passes = partial(certificates.bounds.theorem_c_4, v_regret=v_regret, spacing=self.spacing)
+        promise = self.promise(setting, theorem, passes)
         return promise.for_any_problem() if setting.problem == WIDEST else promise.certificate(steps)
 
 
