@@ -9,8 +9,6 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from lowregret import files
-
 from .entrants import entries
 from .report import Standing, dominating, figure, page_of, stored, table_of
 from .run import ENGINES, Job, code_digest, done, made
@@ -62,9 +60,8 @@ def main() -> None:
             standings.append(Standing(name, tuned, entry.promise, of_half["training"], of_half["scored"]))
     about = {"cells": _cells(found), "streams": {half: sorted(each) for half, each in found.items()}}
     whole = stored(standings, about)
-    contents = {folder / "decisions.json": json.dumps(whole, indent=1).encode()}
-    contents[folder / "decisions.md"] = page_of(whole).encode()
-    files.replace_all(contents)
+    (folder / "decisions.json").write_text(json.dumps(whole, indent=1))
+    (folder / "decisions.md").write_text(page_of(whole), encoding="utf-8")
     figure(whole, folder / "decisions.png")
     print(table_of(whole))
     better = ", ".join(dominating(whole)) or "none"

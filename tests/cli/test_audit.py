@@ -112,7 +112,6 @@ def test_the_command_is_the_audit_in_python(shop: Path) -> None:
 def test_exit_codes(shop: Path) -> None:
     usual = ("--payoffs", "payoffs.csv", "--out", "out")
     (shop / "bad.csv").write_text((shop / "log.csv").read_text().replace("0.", "1.", 1))
-    (shop / "taken").touch()
     codes = {
         ("quiet.csv", *usual): 0,
         ("log.csv", *usual): 3,
@@ -123,7 +122,6 @@ def test_exit_codes(shop: Path) -> None:
         usual: 2,
         ("log.csv", *usual, "--delta", "2"): 2,
         ("log.csv", *usual, "--quantiles", "low"): 2,
-        ("log.csv", *usual[:3], "taken"): 2,
     }
     assert {arguments: run(*arguments).exit_code for arguments in codes} == codes
 
@@ -149,28 +147,13 @@ def test_a_refused_log_names_its_row_and_leaves_the_last_answer(shop: Path) -> N
     assert {path: path.read_bytes() for path in (shop / "out").iterdir()} == before
 
 
-@pytest.mark.parametrize("taken", ["log", "payoffs", "folder"])
-def test_nothing_is_written_over_what_is_read(taken: str, shop: Path, asked: list[dict[str, Any]]) -> None:
-    (shop / "out").mkdir()
-    log, payoffs = Path("log.csv"), Path("payoffs.csv")
-    if taken == "log":
-        log = Path("out/streams.parquet")
-        pl.read_csv("log.csv").write_parquet(log)
-    elif taken == "payoffs":
-        payoffs = payoffs.rename("linked.csv")
-        (shop / "out" / "audit.json").hardlink_to(payoffs)
-    else:
-        log = Path(".")  # of which the next audit would read streams.parquet
-        (shop / "payoffs.csv").rename(payoffs := shop.parent / f"{shop.name}.csv")
-        (shop / "quiet.csv").unlink()
-    done = run(log, "--payoffs", payoffs, "--out", "out")
-    assert (done.exit_code, asked) == (2, [])
-    assert "must be another path than" in done.output or "must not lie in LOG" in done.output
-
-
 def test_where_nothing_can_be_written_shows_before_the_work(shop: Path, asked: list[dict[str, Any]]) -> None:
-    (shop / "out" / "audit.html").mkdir(parents=True)
-    assert run("log.csv", "--payoffs", "payoffs.csv", "--out", "out").exit_code == 2
+    done = run("log.csv", "--payoffs", "payoffs.csv", "--out", "quiet.csv")
+    assert (done.exit_code, done.output) == (1, "quiet.csv: File exists\n")
+    (shop / "quiet.csv").unlink()
+    done = run(".", "--payoffs", "payoffs.csv", "--out", "out")  # the next audit would read streams.parquet
+    assert done.exit_code == 2
+    assert "must not lie in LOG" in done.output
     assert asked == []
 
 

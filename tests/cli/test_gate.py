@@ -94,7 +94,7 @@ def test_nothing_else_ends_with_a_verdict(folder: Path) -> None:
         (3, "scores.csv", "sharp", ("--nonsense",), "No such option"),
         (3, "scores.csv", "sharp", ("--range", 1), "requires 2 arguments"),
         (3, "nowhere.csv", "sharp", (), "nowhere.csv"),
-        (3, "scores.csv", "sharp", ("--out", folder / "scores.csv"), "cannot be made a folder"),
+        (3, "scores.csv", "sharp", ("--out", folder / "scores.csv"), "scores.csv: File exists"),
     ):
         done = run(folder, log, new, "blunt", *options)
         assert done.exit_code == code, done.output

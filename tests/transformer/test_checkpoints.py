@@ -145,7 +145,6 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
             load(path)
         assert files(tmp_path) == before
     for wrong, words in (
-        (5, "path must be"),
         (tmp_path, "is a folder: name a file in it"),
         (tmp_path / "nowhere.safetensors", "there is no checkpoint"),
     ):
@@ -158,16 +157,9 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
 
 def test_a_path_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     path = written("trained", tmp_path)
-    (tmp_path / "folder.safetensors").mkdir()
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    for wrong, words in (
-        (tmp_path / "model.json", r"path must end in \.safetensors, got .*model\.json"),
-        (tmp_path / "folder.safetensors", "is a folder"),
-        (path / "deeper" / "m.safetensors", r"m\.safetensors is a file: there can be no folder"),
-        (5, "path must be the name of a file, got 5"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            save(Decoder(3, SMALL), wrong)
+    with pytest.raises(ValueError, match=r"path must end in \.safetensors, got .*model\.json"):
+        save(Decoder(3, SMALL), tmp_path / "model.json")
     with pytest.raises(ValueError, match="about must be JSON with finite numbers"):
         save(Decoder(3, SMALL), path, {"note": object()})
     with pytest.raises(ValueError, match="model must be a Transformer or a Decoder, got int"):

@@ -139,7 +139,7 @@ def settings_in(path: str | Path) -> AuditFile:
     >>> found.log[0].name, found.settings.delta, found.settings.columns.stream
     ('log.csv', 0.01, 'shop')
     """
-    path = files.handed_over(path, "settings", (".toml",))
+    path = Path(path)
     try:
         given = tomllib.loads(files.text_in(path, "settings"))
     except tomllib.TOMLDecodeError as error:

@@ -1,7 +1,6 @@
 """``lowregret audit``: a log of forecasts and outcomes in, the answer out (extra: ``audit``)."""
 
 import contextlib
-import io
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import files
-from .options import PAYOFFS, folder_for, refusals
+from .options import PAYOFFS, refusals
 
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
 WRITTEN = ("audit.html", "audit.json", "streams.parquet")
@@ -70,7 +68,6 @@ def audit(
     with refusals(), refused():
         from ..audits import audit as audited
         from ..audits.page import page
-        from ..audits.reading import log_of
         from ..audits.settings import AuditFile, settings_in
         from ..problems import currency_in, payoffs_in
 
@@ -95,21 +92,17 @@ def audit(
         given["currency"] = file.settings.currency or currency_in(payoffs)
         settings = replace(file.settings, columns=replace(file.settings.columns, **columns), **given)
 
-        inputs = {f"LOG {path}": path for path in log_of(paths).paths}
         for folder in paths:
             if folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
                 raise ValueError(f"--out must not lie in LOG {folder}, of which the next audit reads all files: {out}")
-        outputs = {f"--out {name}": out / name for name in WRITTEN}
-        files.apart(outputs, inputs | {"--payoffs": payoffs, "--config": config})
-        folder_for(out, *WRITTEN)
+        out.mkdir(parents=True, exist_ok=True)  # or it is refused before the work
         with progress() as report:
             found = audited(paths, problem, progress=report, **vars(settings))
-        table = io.BytesIO()
-        found.streams.write_parquet(table)
-        contents = (page(found).encode(), found.to_json().encode(), table.getvalue())
-        files.replace_all(dict(zip(outputs.values(), contents, strict=True)))
+        (out / "audit.html").write_text(page(found), encoding="utf-8")
+        (out / "audit.json").write_text(found.to_json(), encoding="utf-8")
+        found.streams.write_parquet(out / "streams.parquet")
         typer.echo(found.report())
-        typer.echo(f"Written to {', '.join(map(str, outputs.values()))}")
+        typer.echo(f"Written to {', '.join(str(out / name) for name in WRITTEN)}")
     if found.alarms:
         raise typer.Exit(ALARM)
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .. import files
-from .options import folder_for, refusals
+from .options import refusals
 
 PAYOFFS = "euros,dry,wet\nopen,100,-60\nshut,0,0\n"
 SITES, BROKEN = ("Harbour", "Market", "Park", "Station"), "Market"
@@ -37,8 +36,9 @@ def example(
         for path, content in contents.items():
             if path.exists() and not (path.is_file() and path.read_bytes() == content):
                 raise ValueError(f"{path} is there already, with other content: give another folder, or move it")
-        folder_for(folder, *(path.name for path in contents))
-        files.replace_all(contents)
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, content in contents.items():
+            path.write_bytes(content)
     log, payoffs = map(str, contents)
     typer.echo(
         f"Written: {log}, forecasts of rain at {len(SITES)} sites with what occurred, and {payoffs}, what opening a "

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from .. import files
 from .auditing import probs_in, quantiles_in, refused
-from .options import PAYOFFS, folder_for, refusals
+from .options import PAYOFFS, refusals
 
 UNDECIDED = 3  # an error or wrong options: 1 and 2, their codes elsewhere, are verdicts here
 _NEW = "The new candidate: its column of scores, or its name in the columns of its forecasts."
@@ -82,17 +81,14 @@ def gate(
     given = {name: value for name, value in locals().items() if value is not None}
     with undecided(), refusals(), refused():
         from ..audits import gate_logs, gating
-        from ..audits.reading import log_of
         from ..problems import payoffs_in
 
         unfit = [f"--{name.replace('_', '-')}" for name in (_SCORES if payoffs else _FORECASTS) if name in given]
         if unfit:
             without, of = ("without", "scores") if payoffs else ("with", "forecasts")
             raise ValueError(f"{', '.join(unfit)} goes {without} --payoffs: it is of {of}")
-        folder_for(out, "gate.json")
+        out.mkdir(parents=True, exist_ok=True)  # or it is refused before the work
         paths = [Path(one) for one in log]
-        inputs = {f"LOG {path}": path for path in log_of(paths).paths}
-        files.apart({"--out gate.json": out / "gate.json"}, inputs | {"--payoffs": payoffs})
         found: Any
         if payoffs is None:
             low, high = range or (0.0, 1.0)
@@ -105,7 +101,7 @@ def gate(
             columns["probs"] = probs and probs_in(probs, getattr(problem, "states", ()))
             columns["quantiles"] = quantiles and quantiles_in(quantiles)
             found = gate_logs.gate_forecasts(paths, problem, new, current, alpha=alpha, lag=lag, columns=columns)
-        files.replace_all({out / "gate.json": found.to_json().encode()})
+        (out / "gate.json").write_text(found.to_json(), encoding="utf-8")
         typer.echo(str(found))
         typer.echo(f"Written to {out / 'gate.json'}")
     code = (gating.PROMOTE, gating.KEEP, gating.WAIT).index(found.verdict)

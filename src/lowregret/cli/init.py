@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from .. import files
 from .auditing import refused
 from .options import refusals
 
@@ -26,7 +25,7 @@ def init(
             if (folder / name).exists():
                 typer.echo(f"{folder / name} is there already, and is left as it is")
             else:
-                files.replace_all({folder / name: text.encode()})
+                (folder / name).write_text(text, encoding="utf-8")
                 typer.echo(f"Written: {folder / name}")
         for note in found.notes:
             typer.echo(printable(f"- {note}"))

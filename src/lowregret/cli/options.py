@@ -1,13 +1,11 @@
-"""What the commands share: words about payoffs, folders for what is written, refusals as one sentence."""
+"""What the commands share: words about payoffs, refusals as one sentence."""
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NoReturn
 
 import typer
 
-from .. import files
 from ..tables import printable
 
 PAYOFF_FILES = (
@@ -55,14 +53,3 @@ def refusals() -> Iterator[None]:
 def _fail(words: str, error: BaseException) -> NoReturn:
     typer.echo(words, err=True)
     raise typer.Exit(1) from error
-
-
-def folder_for(out: Path, *names: str) -> Path:
-    """A folder in which these files can be written, tried before the work rather than after it."""
-    try:
-        files.in_folder(out)
-    except ValueError as error:
-        raise typer.BadParameter(f"{out} cannot be made a folder: {error}", param_hint="--out") from None
-    for name in names:
-        files.writable(files.to_write(out / name))
-    return out

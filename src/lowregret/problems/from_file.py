@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import files, inputs
 from .decision import DecisionProblem
 from .payoff import Payoff
@@ -40,13 +42,13 @@ def payoffs_in(path: str | Path) -> DecisionProblem | Payoff:
     >>> orders
     Payoff(3 actions, -60 to 40, 3 knots)
     """
-    path = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml"))
+    path = Path(path)
     return _of_toml(path) if path.suffix.lower() == ".toml" else _of_states(path)
 
 
 def _of_states(path: Path) -> DecisionProblem:
     if path.suffix.lower() == ".npy":
-        return DecisionProblem.from_payoffs(files.array_in(path, "payoffs"))
+        return DecisionProblem.from_payoffs(np.load(path, allow_pickle=False))
     lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
     rows = [(at, [cell.strip() for cell in cells]) for at, cells in enumerate(lines, start=1) if any(cells)]
     if not rows:
@@ -83,7 +85,7 @@ def currency_in(path: str | Path) -> str | None:
     ...     currency_in(file)
     'euros'
     """
-    path, problem = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml")), payoffs_in(path)
+    path, problem = Path(path), payoffs_in(path)
     if path.suffix.lower() == ".toml":
         given = tomllib.loads(files.text_in(path, "payoffs")).get("currency")
         return given if isinstance(given, str) else None

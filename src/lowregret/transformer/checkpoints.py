@@ -41,12 +41,13 @@ def write(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -
         raise ValueError(f"about must be JSON with finite numbers: {error}") from error
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     data = safetensors.torch.save(kept, metadata={_KEY: text, f"{_KEY}.sha256": digest_of(text, kept)})
-    files.replace_all({path: data, path.with_suffix(".json"): f"{json.dumps(json.loads(text), indent=1)}\n".encode()})
+    files.replace(path, data)
+    path.with_suffix(".json").write_text(f"{json.dumps(json.loads(text), indent=1)}\n", encoding="utf-8")
 
 
 def read(path: str | Path) -> Checkpoint:
     """Read a checkpoint; one that is damaged, of another format or of another program is refused by name."""
-    path = files.a_path(path)
+    path = Path(path)
     if path.is_dir():
         raise ValueError(f"checkpoint {path} is a folder: name a file in it")
     try:
@@ -107,7 +108,10 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Transformer:
 
 def to_write(path: Any) -> Path:
     """Where a checkpoint can be written: the suffix is fixed, since what else it says is written beside it."""
-    return files.to_write(path, ".safetensors")
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"path must end in .safetensors, got {str(path)!r}")
+    return path
 
 
 def shape_of(decoder: Decoder) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import files, inputs
+from .. import inputs
 from ..arrays import total
 
 
@@ -49,16 +49,6 @@ def size_of(size: Any) -> Size:
     if checked.width % checked.heads:
         raise ValueError(f"size.width must be a multiple of size.heads, got {checked.width} and {checked.heads}")
     return checked
-
-
-def n_weights(n_states: int, size: Size) -> int:
-    """How many weights a decoder has.
-
-    >>> n_weights(2, SIZES["quick"]) == sum(p.numel() for p in Decoder(2, "quick").parameters())
-    True
-    """
-    block = 2 * size.width + 4 * size.width**2 + 2 * size.width * size.inner
-    return (n_states + 1 + size.context + 1) * size.width + size.layers * block
 
 
 class DecoderBlock(nn.Module):
@@ -116,7 +106,6 @@ class Decoder(nn.Module):
     def __init__(self, n_states: int, size: Any = "paper", seed: int = 0) -> None:
         super().__init__()
         self.n_states, self.size = inputs.whole(n_states, "n_states"), size_of(size)
-        files.in_memory(4 * n_weights(self.n_states, self.size), f"a decoder of {self.size} and {n_states} states")
         self.embedding = nn.Embedding(self.n_states + 1, self.size.width)  # the last row is BOS
         self.position = nn.Embedding(self.size.context, self.size.width)
         self.blocks = nn.ModuleList(DecoderBlock(self.size) for _ in range(self.size.layers))

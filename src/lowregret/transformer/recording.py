@@ -30,10 +30,10 @@ def read(tokens: Any, states: Sequence[str] | None = None) -> Read:
     """The sequences of a file, an array or a list, as ``Recording.of`` takes them."""
     names = None if states is None else Names(states)
     if isinstance(tokens, (str, Path)):
-        path = files.handed_over(tokens, "tokens", (".npy", ".csv", ".txt"))
+        path = Path(tokens)
         if path.suffix.lower() != ".npy":
             return _read_text(path, names)
-        tokens = files.array_in(path, "tokens")
+        tokens = np.load(path, allow_pickle=False)
     if isinstance(tokens, (list, tuple)) and tokens and all(np.ndim(row) == 1 for row in tokens):
         rows = [_integers(row, f"tokens[{i}]", names) for i, row in enumerate(tokens)]
     else:

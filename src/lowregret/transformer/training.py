@@ -6,7 +6,6 @@ batch and takes its rows: the losses are those of one process with the same batc
 """
 
 import atexit
-import contextlib
 import copy
 import json
 import math
@@ -24,7 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .. import files, inputs
+from .. import inputs
 from ..engine import Setting
 from ..predictors import within_window
 from ..problems import DecisionProblem
@@ -88,15 +87,9 @@ def train(
     """
     save_every, report_every = inputs.whole(save_every, "save_every"), inputs.whole(report_every, "report_every")
     settings, path = TrainingSettings() if settings is None else settings, checkpoints.to_write(path)
-    lock = files.locked(path.with_name(f".{path.name}.lock"), f"{path} is being written by a training")
-    with lock if processes()[0] == 0 else contextlib.nullcontext():
-        run = Training(task, path, settings, init, device, compiled)
-        return _trained(run, save_every, report_every, on_report) if run.finished is None else run.finished
-
-
-def _trained(
-    run: "Training", save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
-) -> Transformer:
+    run = Training(task, path, settings, init, device, compiled)
+    if run.finished is not None:
+        return run.finished
     steps, begun = run.settings.steps, time.perf_counter() - run.seconds
     while run.step < steps:
         run.total += run.advance()
