@@ -42,13 +42,6 @@ def test_windows_are_those_of_the_recording_and_no_others(horizon: int) -> None:
         assert low <= rows.count(window) <= high, window
 
 
-@pytest.mark.parametrize("horizon", [1, 3, 7, 20])
-def test_in_order_every_token_is_there_once(horizon: int) -> None:
-    tokens_NxT, own_NxT = Recording.of(RAGGED, held_out=0).in_order(horizon)
-    assert tokens_NxT[own_NxT > 0].tolist() == list(range(16))
-    assert len(tokens_NxT) == sum(-(-len(row) // horizon) for row in RAGGED)
-
-
 @pytest.mark.parametrize(
     ("n", "length", "share", "kept"),
     [
@@ -61,12 +54,9 @@ def test_in_order_every_token_is_there_once(horizon: int) -> None:
 def test_what_is_held_out_is_never_learnt_from(n: int, length: int, share: float, kept: list[int]) -> None:
     rows = np.arange(n * length).reshape(n, length)
     recording = Recording.of(rows, held_out=share)
-    assert recording.kept.steps == len(kept)
-    assert recording.learnt.steps == n * length - len(kept)
+    assert [token for row in recording.kept for token in row] == kept
     drawn = recording.windows(2000, 4, data.generator("cpu", 1)).tokens_NxT.unique().tolist()
     assert drawn == sorted(set(range(n * length)) - set(kept))
-    counts = np.array([1 + (s not in kept) for s in range(n * length)])
-    np.testing.assert_allclose(recording.frequencies(), counts / counts.sum(), rtol=1e-12)
     if kept:
         assert recording.unseen().tokens.tolist() == kept
         assert recording.unseen().held_out == 0
@@ -91,7 +81,6 @@ def test_the_same_recording_however_it_is_written(tmp_path: Path) -> None:
         assert found.lengths.tolist() == [4, 4]
         assert found.n_states == 3
         assert found.states == (("a", "b", "c") if "names" in str(each) else None)
-        assert not found.tokens.flags.writeable
 
 
 def test_one_token_a_line_is_one_sequence_and_ragged_lines_are_as_long_as_they_are(tmp_path: Path) -> None:
@@ -121,66 +110,38 @@ def test_states_may_be_named_in_an_order_and_be_more_than_came(tmp_path: Path) -
     assert Recording.of(tmp_path / "n.csv", n_states=5, held_out=0).n_states == 5
 
 
-BAD_FILES: dict[str, tuple[bytes, str]] = {
-    "empty.csv": (b"", "is empty"),
-    "blanks.txt": (b" \n\n", "is empty"),
-    "separators.csv": (b",,\n;;\n", "separators only"),
-    "fraction.csv": (b"0,1,0\n0,0.5,1\n", r"line 2 of .* has '0\.5'"),
-    "nan.csv": (b"0,nan,1\n", "has 'nan'"),
-    "long.csv": (b"0,1," + b"9" * 5000 + b"\n", "must be whole numbers or names"),
-    "mixed.csv": (b"0,1,a\n", "all whole numbers or all names"),
-    "negative.csv": (b"0,-1,1\n", "whole number >= 0, got -1"),
-    "one.csv": (b"a,a,a,a\n", "at least two states"),
-    "zeros.txt": (b"0 0 0 0\n", "at least two states"),
-    "short.csv": (b"0,1,0\n1\n", r"at least 2, got 1 in the 2\. of 2"),
-    "picture.txt": (b"\x89PNG\r\n\x1a\n\xff\xd8", "must be text in UTF-8"),
-    "text.npy": (b"0,1,1,0\n", "pickle"),
-    "few.txt": (b"0 1 0 1\n", "held_out must leave a sequence of 2 tokens"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_FILES)
-def test_bad_files_are_refused_by_what_is_wrong(name: str, tmp_path: Path) -> None:
-    content, words = BAD_FILES[name]
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("fraction.csv", b"0,1,0\n0,0.5,1\n", r"all whole numbers or all names: .*'0\.5'"),
+        ("nan.csv", b"0,nan,1\n", "all whole numbers or all names"),
+        ("mixed.csv", b"0,1,a\n", "all whole numbers or all names"),
+        ("negative.csv", b"0,-1,1\n", r"tokens must lie in 0\.\.1, got values from -1"),
+        ("one.csv", b"a,a,a,a\n", "at least two states"),
+        ("short.csv", b"0,1,0\n1\n", r"at least 2, got 1 in the 2\. of 2"),
+        ("picture.txt", b"\x89PNG\r\n\x1a\n\xff\xd8", "must be text in UTF-8"),
+        ("other.json", b"[0, 1]", r"ends in \.npy, \.csv or \.txt"),
+        ("few.txt", b"0 1 0 1\n", "held_out must leave a sequence of 2 tokens"),
+    ],
+)
+def test_bad_files_are_refused_by_what_is_wrong(name: str, content: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=words):
         Imitate.from_tokens(tmp_path / name)
-
-
-def test_bad_arrays_in_files_are_refused(tmp_path: Path) -> None:
-    bad = {
-        "float": (np.array([[0.0, 1.0]]), "dtype float64"),
-        "nan": (np.array([0.0, np.nan]), "dtype float64"),
-        "deep": (np.zeros((2, 2, 2), dtype=int), r"\[sequences, steps\] or \[steps\]"),
-        "none": (np.zeros((0, 4), dtype=int), r"\[sequences, steps\] or \[steps\]"),
-        "huge": (np.array([0, 2**63], dtype=np.uint64), "got 9223372036854775808"),
-        "objects": (np.array([{}, []], dtype=object), "pickle"),
-    }
-    for name, (array, words) in bad.items():
-        np.save(tmp_path / f"{name}.npy", array, allow_pickle=True)
-        with pytest.raises(ValueError, match=words):
-            Recording.of(tmp_path / f"{name}.npy")
-    with pytest.raises(ValueError, match=r"tokens must be a file: .*nowhere"):
-        Recording.of(tmp_path / "nowhere.csv")
 
 
 @pytest.mark.parametrize(
     ("tokens", "settings", "words"),
     [
         ([[0, 1, 5]], {"n_states": 3}, r"tokens must lie in 0\.\.2, got values from 0 to 5"),
-        ([0, -1, 1], {"n_states": 2}, r"tokens must lie in 0\.\.1"),
         ([0.5, 1.0], {}, "dtype float64"),
-        ([True, False], {}, "dtype bool"),
-        (np.ma.masked_array([0, 1, 1], mask=[True, False, False]), {}, "must not be masked"),
-        ([], {}, "tokens must"),
-        ([[], []], {}, "tokens"),
-        ([["a", "b"]], {}, "dtype"),
-        (None, {}, "tokens must"),
+        (np.zeros((2, 2, 2), dtype=int), {}, r"\[sequences, steps\] or \[steps\]"),
+        ([], {}, r"\[sequences, steps\] or \[steps\]"),
+        ([[], [0, 1]], {}, r"tokens must be"),
         ([0, 1] * 10, {"held_out": 0.6}, "held_out must lie between 0 and 0.5"),
-        ([0, 1] * 10, {"held_out": -0.1}, "held_out must be"),
         (["a", "b"] * 10, {"states": ["a"]}, "tokens must be one of the states 'a', got 'b'"),
         (["a", "b"] * 10, {"n_states": 3, "states": ["a", "b"]}, "states must name each of the 3"),
-        ([0, 0] * 10, {"n_states": 1}, "at least two states"),
+        ([0, 0] * 10, {}, "at least two states"),
     ],
 )
 def test_bad_tokens_are_refused(tokens: Any, settings: dict[str, Any], words: str) -> None:
@@ -188,8 +149,6 @@ def test_bad_tokens_are_refused(tokens: Any, settings: dict[str, Any], words: st
         Imitate.from_tokens(tokens, **settings)
 
 
-def test_a_recording_has_no_laws() -> None:
+def test_a_recording_has_no_distributions() -> None:
     with pytest.raises(ValueError, match="soft must be False"):
         Imitate(Recording.of([0, 1] * 10), soft=True)
-    with pytest.raises(ValueError, match="source must be a Predictor"):
-        Imitate([0, 1])  # type: ignore[arg-type]

@@ -19,16 +19,13 @@ _SEQUENCES = 64
 
 
 class Compared(NamedTuple):
-    """Losses on the same fresh sequences: divergences from what Algorithm 1 predicts and plays."""
+    """Losses on the same fresh sequences: divergences from what Algorithm 1 predicts and plays.
+
+    A student that is not below its base needs more steps; until then use the base with ``robustify``.
+    """
 
     student: float
     base: float
-
-    def __str__(self) -> str:
-        words = f"Divergence from Algorithm 1 on fresh sequences: {self.student:.3g}, its base {self.base:.3g}"
-        if self.student < self.base:
-            return words
-        return f"{words}. It is worse than its base: train it for more steps, or use the base with robustify"
 
 
 def compared(task: Distil, student: Transformer, settings: TrainingSettings) -> Compared:
@@ -38,7 +35,7 @@ def compared(task: Distil, student: Transformer, settings: TrainingSettings) -> 
     """
     source, base, device = task.source, task.robust.base, student.device
     assert isinstance(base, Transformer)
-    if isinstance(source, Recording) and source.kept.steps:
+    if isinstance(source, Recording) and source.kept:
         source = source.unseen()
     fresh = replace(task, source=source)  # without what was played against the student
     base = base if base.device == device else Transformer(copy.deepcopy(base.decoder).to(device))
@@ -55,24 +52,15 @@ def compared(task: Distil, student: Transformer, settings: TrainingSettings) -> 
 
 
 class Measured(NamedTuple):
-    """The mean of -ln of the probability of each token held out, by who predicted it."""
+    """The mean of -ln of the probability of each token held out, by who predicted it.
+
+    A model that is not below both others learnt nothing beyond how often each state comes.
+    """
 
     model: float
     urn: float  # that counts along, anew in every window
     frequencies: float  # of what was learnt from
     tokens: int
-
-    def __str__(self) -> str:
-        words = (
-            f"Log-loss per token on the {self.tokens:,} held out: {self.model:.4f}; of an urn that counts along "
-            f"{self.urn:.4f}, of the recorded frequencies {self.frequencies:.4f}"
-        )
-        if self.model < min(self.urn, self.frequencies):
-            return words
-        return (
-            f"{words}. Nothing was learnt beyond how often each state comes: train for more steps, record more, or "
-            "there is no more to learn"
-        )
 
 
 def measured(recording: Recording, model: Transformer) -> Measured:
@@ -84,16 +72,18 @@ def measured(recording: Recording, model: Transformer) -> Measured:
     >>> print(measured(Recording.of(np.arange(400).reshape(20, 20) % 2), untrained).tokens)
     40
     """
-    if not recording.kept.steps:
+    if not recording.kept:
         raise ValueError("recording must hold something out, and held_out is 0")
-    if recording.n_states != model.n_states:
-        raise ValueError(f"recording must have the model's {model.n_states} states, got {recording.n_states}")
-    tokens_NxT, own_NxT = (part.numpy() for part in recording.unseen().in_order(model.context))
+    S, T = model.n_states, model.context
+    windows = [row[begin : begin + T] for row in recording.kept for begin in range(0, len(row), T)]
+    tokens_NxT = np.stack([np.resize(window, T) for window in windows])  # filled up by beginning again
+    own_NxT = np.arange(T) < np.array([[len(window)] for window in windows])
 
     def loss(probs: Any) -> float:
-        probs_NxTxS = np.broadcast_to(to_numpy(probs), (*tokens_NxT.shape, model.n_states))
+        probs_NxTxS = np.broadcast_to(to_numpy(probs), (*tokens_NxT.shape, S))
         own_probs_NxT = np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0].astype(np.float64)
-        return float(-np.log(own_probs_NxT)[own_NxT > 0].mean())
+        return float(-np.log(own_probs_NxT)[own_NxT].mean())
 
-    learnt, urn = model.predict_sequence(tokens_NxT), PolyaUrn(model.n_states).predict_sequence(tokens_NxT)
-    return Measured(loss(learnt), loss(urn), loss(recording.frequencies()), recording.kept.steps)
+    learnt, urn = model.predict_sequence(tokens_NxT), PolyaUrn(S).predict_sequence(tokens_NxT)
+    counts_S = np.bincount(np.concatenate(recording.learnt), minlength=S) + 1.0
+    return Measured(loss(learnt), loss(urn), loss(counts_S / counts_S.sum()), int(own_NxT.sum()))

@@ -262,7 +262,7 @@ class Training:
             return None
         found = checkpoints.read(self.path)
         refuse_other(found.about, self.about, self.path)
-        return Transformer(checkpoints.decoder_of(found, self.path).to(self.device).eval())
+        return Transformer(checkpoints.decoder_of(found).to(self.device).eval())
 
     def _base(self) -> Forecast | None:
         """The base model's forecast in the types of the run, where the base is a decoder."""
