@@ -1,35 +1,19 @@
 """What cannot be done (Theorem 4.1): with the context length of its base, no model is both close to it and low-regret.
 
-Guessing bits, L = ``window``, 2L steps, temperature 1/sqrt(L); M0 and M1 are ``sources.de_bruijn_pair(L)``. Every
+Guessing bits, L = ``window``, 2L steps, temperature 1/sqrt(L); M0 and M1 are ``de_bruijn_pair(L)``. Every
 model with context L is N = 2**L chances and a law: q_i, what it gives to the bit that follows the i-th context of the
 cycle, and mu_i, how likely it is to start with that context. With P_i = q_i q_{i+1} ... q_{i+L-1} (around the cycle),
 
     regret = mean_i f(q_i),    f(q) = [sigma(sqrt(L) (2q - 1)) - 1/2] / 2 = tanh(sqrt(L) (q - 1/2)) / 4,
     TV     = 1 - mean_i m_i,   m_i = min(1, N mu_i P_i),
 
-where regret is the expected regret to the half-half action under M1, and TV the distance from M0. *Proof.* Fair coins
-earn every action 1/2. After them the context is uniform under M1, the response to the model plays the bit that follows
-on the cycle with chance sigma(.), and that bit never comes. M0 draws uniformly one of N sequences, to which the model
-gives mu_i P_i.
+where regret is the expected regret to the half-half action under M1, and TV the distance from M0. With F = f(1), the
+regret of M0 itself, and k = max_q [F - f(q)] / ln(1/q), every model has
 
-**The bound.** Let F = f(1), the regret of M0 itself, and k = max_q [F - f(q)] / ln(1/q). For every model
+    regret >= F (1 - 2 TV) - (k/L) (1 - TV) ln(1/(1 - TV)),    TV + regret >= F,
 
-    regret >= F (1 - 2 TV) - (k/L) (1 - TV) ln(1/(1 - TV)).
-
-*Proof.* Let g = 1 - TV. Since mean m_i / P_i <= mean N mu_i = 1, the mean of 1/P_i with weights m_i is at most 1/g, and
-that of ln(1/P_i) at most ln(1/g) (Jensen). ln(1/P_i) is a sum over L contexts: with n_j the mean of m_i over the L
-windows that context j is in (mean n_j = g), the mean of ln(1/q_j) with weights n_j is at most ln(1/g) / L. Now
-f(q) >= F - k ln(1/q) counts with weight n_j and f(q) >= f(0) = -F with weight 1 - n_j: their sum is the bound.
-
-**It is tight** up to 2F (L - 1) / N at TV = 1 - q, where q is the maximiser in k. Take an arc of qN starts, equally
-likely, and their windows. Let the model follow the cycle there with certainty, save for the chance q at every L-th
-context, and leave it elsewhere. Every window of the arc then has P_i = q and m_i = 1, and all inequalities above are
-equalities but for the L - 1 contexts at the end of the arc, which are in fewer than L windows.
-
-**At weight 1**: TV + regret >= F for every L, and M0 attains it. *Proof.* F - f(q) <= 1 - q: f is concave on [1/2, 1],
-so 1 - q - F + f(q) is at least 0 there since it is at both ends; below 1/2, F - f(q) <= 2F <= 1/2. Hence k <= 1
-(and k <= 1/4 for L = 1, f' being at most sqrt(L)/4). As g ln(1/g) <= TV and 2F < 1/2, the slope 2F + k/L of the bound
-is at most 1.
+and the first is tight up to 2F (L - 1) / N at TV = 1 - q, where q is the maximiser in k. The proofs are in
+docs/how-to/bounded-context.md.
 """
 
 import math
@@ -39,13 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowregret.evaluate import sources
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.distances import exact_sequence_tv
 from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
 from lowregret.predictors import FromFunction, Markov, Predictor
 from lowregret.problems import matching
+
+from .de_bruijn import cycle_contexts, de_bruijn_pair
 
 PRINTED = 1 / 12  # what the paper's proof has in place of F
 
@@ -133,18 +118,13 @@ class Bounded(NamedTuple):
     tv: float  # from M0
     regret: float  # expected, to the half-half action, under M1
 
-    def model(self) -> Predictor:
-        """It as a predictor."""
-        return bounded_model(self.follow_N, self.initial_N)
-
 
 class Enumerated(NamedTuple):
     """The same by brute force, and more: regrets are averages per step."""
 
     tv: float
     regret: float  # to the half-half action, expected under M1
-    external_regret: float  # to the best action in hindsight, expected under M1
-    worst_regret: float  # the same, largest over all sequences
+    worst_regret: float  # to the best action in hindsight, largest over all sequences
 
 
 def measure(model: Predictor, window: int) -> Bounded:
@@ -153,7 +133,7 @@ def measure(model: Predictor, window: int) -> Bounded:
     What it says may depend on the last ``window`` tokens only. It is asked after every context at the first step where
     the context is full and, to see that it says the same, at the next and at the last step.
 
-    >>> M0, M1 = sources.de_bruijn_pair(4)
+    >>> M0, M1 = de_bruijn_pair(4)
     >>> for model in (M0, Markov([0.5, 0.5], window=0), M1):
     ...     found = measure(model, 4)
     ...     print(f"TV {found.tv:.4f}, regret {found.regret:+.4f}")
@@ -161,7 +141,7 @@ def measure(model: Predictor, window: int) -> Bounded:
     TV 0.9375, regret +0.0000
     TV 1.0000, regret -0.1904
     """
-    words_N, following_N = sources.cycle_contexts(window)
+    words_N, following_N = cycle_contexts(window)
     tokens_NxT = words_N[:, None] >> np.arange(window - 1, -1, -1) & 1
     tokens_NxT = np.concatenate([tokens_NxT, following_N[:, None]], axis=1)
     chance_NxT = _chances(model, tokens_NxT)
@@ -200,11 +180,11 @@ def products(follow_N: np.ndarray) -> np.ndarray:
 def measure_by_enumeration(model: Predictor, window: int) -> Enumerated:
     """The same by trying all ``4**window`` sequences, and the worst of them.
 
-    >>> M0, _ = sources.de_bruijn_pair(4)
+    >>> M0, _ = de_bruijn_pair(4)
     >>> print(*(f"{value:.4f}" for value in measure_by_enumeration(M0, 4)))
-    0.0000 0.1904 0.3310 0.6904
+    0.0000 0.1904 0.6904
     """
-    coin, (M0, M1) = matching(), sources.de_bruijn_pair(window)
+    coin, (M0, M1) = matching(), de_bruijn_pair(window)
     tokens_NxT = all_sequences(2, 2 * window)
     chance_N = _chances(M1, tokens_NxT).prod(axis=1)
     regret_N = external_regret(coin, Respond(model, coin, window**-0.5), tokens_NxT)[:, -1]
@@ -213,13 +193,12 @@ def measure_by_enumeration(model: Predictor, window: int) -> Enumerated:
     return Enumerated(
         tv=exact_sequence_tv(M0, model, 2 * window),
         regret=float(chance_N @ (regret_N - halves_N)),
-        external_regret=float(chance_N @ regret_N),
         worst_regret=float(regret_N.max()),
     )
 
 
 def bounded_model(follow_N: np.ndarray, initial_N: np.ndarray | None = None) -> Predictor:
-    """The model with these chances, in the order of the cycle (``sources.cycle_contexts``).
+    """The model with these chances, in the order of the cycle (``cycle_contexts``).
 
     Parameters
     ----------
@@ -233,7 +212,7 @@ def bounded_model(follow_N: np.ndarray, initial_N: np.ndarray | None = None) -> 
     (0.5, 0.0)
     """
     window = len(follow_N).bit_length() - 1
-    words_N, following_N = sources.cycle_contexts(window)
+    words_N, following_N = cycle_contexts(window)
     probs_NxS = np.empty((2**window, 2))
     probs_NxS[words_N, following_N], probs_NxS[words_N, 1 - following_N] = follow_N, 1 - follow_N
     if initial_N is None:

@@ -110,54 +110,7 @@ def against(claim: Claim) -> Claim:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the paper and the function that checks it: made by ``statement``."""
-
-    name: str
-    says: str
-    check: Callable[[], list[Claim]]
-    verdict: str = "holds"
-    quotes: tuple[str, ...] = ()
-    corrected: str = ""
-    sharper: str = ""
-    needs: str = ""
-
-    def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {self.verdict!r}")
-        amends = self.verdict in AMENDS
-        if bool(self.quotes) != amends or bool(self.corrected) != amends:
-            raise ValueError(
-                f"{self.name}: quotes and corrected go with the verdicts {', '.join(AMENDS)} and with no other, "
-                f"got the verdict {self.verdict}"
-            )
-
-    @property
-    def of_the_paper(self) -> bool:
-        """Whether the paper says it: what is beyond the paper is counted apart."""
-        return self.verdict != "beyond"
-
-    @property
-    def section(self) -> str:
-        """The heading it stands under: the first docstring line of its file."""
-        return (sys.modules[self.check.__module__].__doc__ or "").strip().split("\n")[0].rstrip(".")
-
-    @property
-    def how(self) -> str:
-        """How it is checked: the function's docstring."""
-        return " ".join((self.check.__doc__ or "").split())
-
-
-def statement(
-    name: str,
-    says: str,
-    *,
-    verdict: str = "holds",
-    quotes: Sequence[str] = (),
-    corrected: str = "",
-    sharper: str = "",
-    needs: str = "",
-) -> Callable[[Any], Any]:
-    """Make a function without arguments, which returns claims, the check of a statement.
+    """A statement of the paper and the function that checks it: made by ``statement``.
 
     Parameters
     ----------
@@ -180,9 +133,36 @@ def statement(
         A module that is not always installed: without it the statement is skipped.
     """
 
+    name: str
+    says: str
+    check: Callable[[], list[Claim]]
+    verdict: str = "holds"
+    quotes: Sequence[str] = ()
+    corrected: str = ""
+    sharper: str = ""
+    needs: str = ""
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the paper says it: what is beyond the paper is counted apart."""
+        return self.verdict != "beyond"
+
+    @property
+    def section(self) -> str:
+        """The heading it stands under: the first docstring line of its file."""
+        return (sys.modules[self.check.__module__].__doc__ or "").strip().split("\n")[0].rstrip(".")
+
+    @property
+    def how(self) -> str:
+        """How it is checked: the function's docstring."""
+        return " ".join((self.check.__doc__ or "").split())
+
+
+def statement(name: str, says: str, **about: Any) -> Callable[[Any], Any]:
+    """Make a function without arguments, which returns claims, the check of a ``Statement``."""
+
     def make(check: Callable[[], list[Claim]]) -> Callable[[], list[Claim]]:
-        made = Statement(name, says, check, verdict, tuple(quotes), corrected, sharper, needs)
-        check.statement = made  # type: ignore[attr-defined]
+        check.statement = Statement(name, says, check, **about)  # type: ignore[attr-defined]
         return check
 
     return make

@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 
 from lowregret.evaluate.adversaries import all_sequences
-from lowregret.evaluate.sources import de_bruijn_pair, de_bruijn_sequence
 
 from ..bounded_search import least_sum, trade_off
+from ..de_bruijn import de_bruijn_pair, de_bruijn_sequence
 from ..impossibility import (
     PRINTED,
     bounded_model,

@@ -1,4 +1,7 @@
-"""Theorem 4.1: the de Bruijn twins, closed forms against all sequences, and no model below the bound."""
+"""Theorem 4.1: closed forms against all sequences, no model below the bound, and a search that comes close to it.
+
+More is checked by the statements themselves (``paper/statements/section_4.py``).
+"""
 
 import math
 from itertools import product
@@ -9,8 +12,7 @@ from scipy.optimize import linprog
 from scipy.special import expit
 
 import lowregret as lr
-from lowregret.evaluate import sources
-from paper import bounded_search, impossibility
+from paper import bounded_search, de_bruijn, impossibility
 
 from ..conftest import sweep
 
@@ -31,45 +33,12 @@ def random_model(rng: np.random.Generator, length: int) -> impossibility.Bounded
     return impossibility.stand(follow_N, starts[rng.integers(3)])
 
 
-# The twins
-
-
-def test_every_word_occurs_once_on_the_cycle() -> None:
-    for order in range(1, 15):
-        cycle = sources.de_bruijn_sequence(order).tolist()
-        assert len(cycle) == 2**order
-        around = cycle + cycle[: order - 1]
-        assert {tuple(around[i : i + order]) for i in range(2**order)} == set(product((0, 1), repeat=order))
-
-
 def test_contexts_are_read_off_the_cycle() -> None:
     for length in (1, 2, 5, 9):
-        words_N, following_N = sources.cycle_contexts(length)
-        bits = ["".join(map(str, np.roll(sources.de_bruijn_sequence(length), -i)[:length])) for i in range(2**length)]
+        words_N, following_N = de_bruijn.cycle_contexts(length)
+        bits = ["".join(map(str, np.roll(de_bruijn.de_bruijn_sequence(length), -i)[:length])) for i in range(2**length)]
         assert [int(word, 2) for word in bits] == words_N.tolist()
         np.testing.assert_array_equal((2 * words_N + following_N) % 2**length, np.roll(words_N, -1))
-
-
-def test_m0_walks_the_cycle_and_m1_never_does() -> None:
-    length = 6
-    words_N, following_N = sources.cycle_contexts(length)
-    follows = np.empty(2**length, dtype=int)
-    follows[words_N] = following_N
-    for flip, model in enumerate(sources.de_bruijn_pair(length)):
-        tokens = lr.sample(model, 40, 30, seed=0)
-        for t in range(length, 40):
-            word = tokens[:, t - length : t] @ (1 << np.arange(length)[::-1])
-            np.testing.assert_array_equal(tokens[:, t], follows[word] ^ flip)
-
-
-def test_lengths_and_chances_that_are_none_are_refused() -> None:
-    for bad in (0, -1, 1.5, "3", True, None, 25):
-        for call in (sources.de_bruijn_pair, sources.cycle_contexts, sources.de_bruijn_sequence):
-            with pytest.raises(ValueError, match="must be"):
-                call(bad)
-    for bad in (-0.1, 0.5, 1, math.nan, math.inf, "0"):
-        with pytest.raises(ValueError, match="epsilon must"):
-            sources.de_bruijn_pair(2, bad)
 
 
 # Closed forms
@@ -89,7 +58,6 @@ def test_closed_forms_against_all_sequences(length: int) -> None:
             found, brute = impossibility.measure(model, length), impossibility.measure_by_enumeration(model, length)
             assert found.tv == pytest.approx(brute.tv, abs=1e-12)
             assert found.regret == pytest.approx(brute.regret, abs=1e-12)
-            assert brute.regret <= brute.external_regret + 1e-12 <= brute.worst_regret + 2e-12
             np.testing.assert_allclose(found.follow_N, follow_N, atol=1e-12)
             np.testing.assert_allclose(found.initial_N, 1 / size if start is None else start, atol=1e-12)
 
@@ -98,7 +66,7 @@ def test_the_regret_to_half_half_from_first_principles() -> None:
     """One step at a time, without external_regret: 1/2 minus the chance of the bit that came."""
     rng, length = np.random.default_rng(5), 3
     model = impossibility.bounded_model(rng.random(8))
-    M1, total = sources.de_bruijn_pair(length)[1], 0.0
+    M1, total = de_bruijn.de_bruijn_pair(length)[1], 0.0
     for tokens in product((0, 1), repeat=2 * length):
         chance, regret = 1.0, 0.0
         for t, token in enumerate(tokens):
@@ -141,27 +109,12 @@ def test_the_best_initial_law_against_a_linear_programme() -> None:
 
 def test_models_that_are_not_bounded_are_refused() -> None:
     late = lr.predictors.Scheduled([[0.5, 0.5]] * 5 + [[0.1, 0.9]])  # other only at the last of 6 steps
-    for bad in (lr.PolyaUrn(2), late, sources.de_bruijn_pair(4)[0]):
+    for bad in (lr.PolyaUrn(2), late, de_bruijn.de_bruijn_pair(4)[0]):
         with pytest.raises(ValueError, match=f"last 3 tokens only, and {type(bad).__name__} does not"):
             impossibility.measure(bad, 3)
 
 
 # The bound
-
-
-@pytest.mark.long
-def test_the_known_minima() -> None:
-    minima = {2: 0.152, 3: 0.175, 4: 0.190, 5: 0.202, 6: 0.210}
-    for length, least in minima.items():
-        assert impossibility.sum_bound(length) == pytest.approx(least, abs=5e-4)
-        found = bounded_search.least_sum(length, starts=3, seed=length)
-        assert found.tv + found.regret == pytest.approx(least, abs=5e-4)
-    for length in (*range(1, 20), 100, 10**6):
-        assert impossibility.sum_bound(length) == pytest.approx(full_regret(length), abs=1e-12)
-        assert impossibility.sum_bound(length) > impossibility.PRINTED
-    for length in range(1, 13):
-        M0 = impossibility.measure(sources.de_bruijn_pair(length)[0], length)
-        assert (M0.tv, M0.regret) == pytest.approx((0.0, full_regret(length)), abs=1e-12)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6])
@@ -170,9 +123,8 @@ def test_no_model_lies_below_the_bound(length: int) -> None:
     for _ in range(400):
         model = random_model(rng, length)
         assert model.regret >= impossibility.regret_bound(length, min(1.0, max(0.0, model.tv))) - 1e-12
-        for weight in (1.0, 10 ** rng.uniform(-1, 2)):
-            assert model.tv + weight * model.regret >= impossibility.sum_bound(length, weight) - 1e-12 * weight - 1e-12
-        assert max(model.tv, model.regret) >= impossibility.dichotomy(length) - 1e-12
+        weight = 10 ** rng.uniform(-1, 2)
+        assert model.tv + weight * model.regret >= impossibility.sum_bound(length, weight) - 1e-12 * weight - 1e-12
 
 
 def test_the_sum_is_the_least_along_the_curve() -> None:
@@ -215,22 +167,6 @@ def test_the_bound_is_tight_for_long_contexts(length: int) -> None:
     assert -1e-12 <= gap <= 2 * full_regret(length) * (length - 1) / size + 1e-6
     if length >= 8:
         assert found.regret < full_regret(length) * (1 - 2 * found.tv)
-
-
-def test_the_papers_proof_needs_a_context_of_five() -> None:
-    """ "Amplified": a chance of 2/3 is played with 2/3 or more. Shorter contexts break the step that rests on it."""
-    assert [n for n in range(1, 40) if impossibility.response(2 / 3, n) < 2 / 3] == [1, 2, 3, 4]
-    assert math.ceil(9 * math.log(2) ** 2) == 5
-    for length in range(1, 9):
-        model = impossibility.bounded_model(np.full(2**length, 2 / 3))  # every context is "high-regret": alpha = 1
-        assert (impossibility.measure(model, length).regret >= 1 / 3 - 1 / 4) == (length >= 5)
-
-
-def test_the_dichotomy_is_sharper_than_the_printed_one() -> None:
-    for length in (1, 2, 3, 10, 1000):
-        value = impossibility.dichotomy(length)
-        assert impossibility.regret_bound(length, value) == pytest.approx(value)
-        assert 1 / 24 < full_regret(length) / 2 < value < 1 / 6
 
 
 # The search
@@ -279,7 +215,7 @@ def test_the_search_does_as_well_as_a_grid() -> None:
 
 @pytest.mark.parametrize("length", sweep([2, 3, 4], usual=1))
 def test_the_trade_off_and_the_theorem_itself(length: int) -> None:
-    """Found models keep their budgets and the bound; each is far from M0 or regrets some sequence, as enumerated."""
+    """Found models keep their budgets and the bound; each is far from M0 or regrets some sequence."""
     found = bounded_search.trade_off(length, (0.0, 1 / 24, 0.3, 0.7, 1.0), starts=3, seed=1)
     assert (found[0].found.tv, found[0].found.regret) == pytest.approx((0, full_regret(length)))
     assert found[-1].found.regret == pytest.approx(-full_regret(length))
@@ -288,9 +224,4 @@ def test_the_trade_off_and_the_theorem_itself(length: int) -> None:
     for row in found:
         assert row.found.tv <= row.budget + 1e-9
         assert row.found.regret >= row.bound - 1e-12
-        brute = impossibility.measure_by_enumeration(
-            impossibility.bounded_model(row.found.follow_N, row.found.initial_N), length
-        )
-        assert (brute.tv, brute.regret) == pytest.approx((row.found.tv, row.found.regret), abs=1e-9)
-        assert row.worst_regret == brute.worst_regret
-        assert max(brute.tv, brute.worst_regret) > impossibility.dichotomy(length) > 1 / 24
+        assert max(row.found.tv, row.worst_regret) > impossibility.dichotomy(length) > 1 / 24

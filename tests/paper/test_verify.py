@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -19,10 +18,10 @@ from lowregret.engine import Engine
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.rules.regret_gap import GapWatch
 from lowregret.rules.regret_rate import RateWatch
-from paper import app, eight_sources, verify
-from paper.statements import Claim, Statement, against, all_statements, at_least, at_most, equals, section_2
-from paper.statements.exhaustive import chances, chances_of_counts
-from paper.statements.section_5 import TABLE, chance_of_a_switch, mean_regret_of_the_model
+from paper import app, verify
+from paper.statements import Claim, Statement, against, all_statements, at_least, at_most, equals
+from paper.statements.exhaustive import chances
+from paper.statements.section_5 import chance_of_a_switch
 
 from .conftest import ENVIRONMENT, paper
 
@@ -52,26 +51,6 @@ def test_the_quick_statements_hold(statement: Statement) -> None:
     assert outcome.verdict == statement.verdict
 
 
-def test_the_table_of_the_eight_sources_has_every_player_of_the_demo() -> None:
-    everyone = eight_sources.players(16)  # the statement itself is slow: no other test would see a column missing
-    for regrets, medians in TABLE.values():
-        assert len(regrets) == len(everyone)
-        assert len(medians) == sum(isinstance(player, lr.robust.Robust) for player in everyone.values())
-
-
-def test_every_statement_says_what_it_is() -> None:
-    statements = all_statements()
-    assert len({statement.name for statement in statements}) == len(statements) >= 25
-    for statement in statements:
-        assert statement.says.endswith(".")
-        assert statement.how.endswith(".")
-        assert statement.section.startswith(("Section", "Beyond", "Appendix"))
-        assert not (statement.corrected and statement.sharper)
-    sections = [statement.section for statement in statements]
-    assert sections[0].startswith("Section 2")
-    assert sections == sorted(sections, key=sections.index)  # each in one piece
-
-
 def test_the_chance_of_a_switch_by_enumeration() -> None:
     """The dynamic programme behind .0522, against all sequences of 12 through the test itself."""
     tokens = all_sequences(2, 12)
@@ -82,14 +61,6 @@ def test_the_chance_of_a_switch_by_enumeration() -> None:
         assert exact > 1e-3
         assert chance_of_a_switch(((a, 6), (b, 6)), 12**-0.5, last_step=11) == pytest.approx(exact, abs=1e-12)
     assert chance_of_a_switch(((0.6, 12),), 12**-0.5, 11) == chance_of_a_switch(((0.6, 6), (0.6, 6)), 12**-0.5, 11)
-
-
-def test_the_models_exact_regret_against_samples() -> None:
-    source, T = lr.evaluate.sources.paper_sources(1024)["sin5"], 1024
-    model = lr.policies.Respond(lr.evaluate.sources.paper_sources(T)["b"], lr.matching(), 1 / 32)
-    regret = lr.external_regret(lr.matching(), model, lr.sample(source, T, 400, seed=0))[:, -1]
-    assert abs(regret.mean() - mean_regret_of_the_model(source)) < 4 * regret.std() / 20
-    np.testing.assert_allclose(chances_of_counts(np.full(9, 0.3))[-1] @ np.arange(10), 2.7, atol=1e-12)
 
 
 # A wrong statement fails
@@ -111,50 +82,30 @@ def test_a_bound_that_is_too_small_fails(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "### Lemma A.1: failed" in (tmp_path / "report.md").read_text()
 
 
-@pytest.mark.long
-def test_theorem_3_1_without_a_tenth_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = certificates.bounds.theorem_3_1
-    monkeypatch.setattr(certificates.bounds, "theorem_3_1", lambda **a: {k: 0.9 * v for k, v in true(**a).items()})
-    outcome = verify.examine(named("Theorem 3.1, regret"))
-    assert outcome.verdict == "failed"
-    assert "T = 1024" in outcome.note
+BOUNDS, PRIOR = certificates.bounds, certificates.every_start.Prior
+THEOREM_3_1, THRESHOLD_AT, URN = BOUNDS.theorem_3_1, GapWatch.threshold_at, BOUNDS.urn_anytime
+GAP, C_4, LOG, WEIGHTS = BOUNDS.regret_gap_anytime, BOUNDS.theorem_c_4, BOUNDS.anytime_log, PRIOR.weights_K
+MUTANTS = [
+    ("Theorem 3.1, regret", BOUNDS, "theorem_3_1", lambda **a: {k: 0.9 * v for k, v in THEOREM_3_1(**a).items()}),
+    ("Algorithm 1", GapWatch, "threshold_at", lambda watch, step: 1.05 * THRESHOLD_AT(watch, step)),
+    ("5.2, the switching rule, strictly", RateWatch, "threshold", 0.0),
+    ("Unknown horizon, bounds", certificates, "urn_anytime", lambda *a: 0.99 * URN(*a)),
+    ("Unknown horizon, bounds", BOUNDS, "regret_gap_anytime", lambda **a: {**GAP(**a), "threshold": 0}),
+    ("Unknown horizon, shares", certificates, "anytime_log", lambda t, delta: LOG(t, 1.1 * delta)),
+    ("Unknown horizon, shares", PRIOR, "weights_K", lambda self, start: WEIGHTS(self, start) * 1.01),
+    ("C.4, the constants", BOUNDS, "theorem_c_4", lambda **a: {**C_4(**a), "test": 0.5 * C_4(**a)["test"]}),
+    ("Excluded states", Engine, "alarm_times", lambda engine, probs, tokens: 1 + 0 * tokens[..., 0]),
+]
 
 
 @pytest.mark.long
-def test_a_broken_algorithm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = GapWatch.threshold_at
-    monkeypatch.setattr(GapWatch, "threshold_at", lambda watch, step: 1.05 * true(watch, step))
-    outcome = verify.examine(named("Algorithm 1"))
-    assert outcome.verdict == "failed"
-    assert "pseudo-code" in outcome.note
-
-
-@pytest.mark.long
-def test_mutants_of_tests_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each was once invisible: a strict inequality, shares and bounds of an unknown horizon, a union, constants."""
-
-    def fails(name: str, where: object, part: str, mutant: object) -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(where, part, mutant)
-            assert verify.examine(named(name)).verdict == "failed", (name, part)
-
-    bounds, prior = certificates.bounds, certificates.every_start.Prior
-    urn, most, c_4 = bounds.urn_anytime, bounds.regret_gap_anytime, bounds.theorem_c_4
-    log, weights = bounds.anytime_log, prior.weights_K
-    fails("5.2, the switching rule, strictly", RateWatch, "threshold", 0.0)
-    fails("Unknown horizon, bounds", certificates, "urn_anytime", lambda *a: 0.99 * urn(*a))
-    fails("Unknown horizon, bounds", bounds, "regret_gap_anytime", lambda **a: {**most(**a), "threshold": 0})
-    fails("Unknown horizon, shares", certificates, "anytime_log", lambda t, delta: log(t, 1.1 * delta))
-    fails("Unknown horizon, shares", prior, "weights_K", lambda self, start: weights(self, start) * 1.01)
-    fails("C.4, the constants", bounds, "theorem_c_4", lambda **a: {**c_4(**a), "test": 0.5 * c_4(**a)["test"]})
-    fails("Excluded states", Engine, "alarm_times", lambda engine, probs, tokens: 1 + 0 * tokens[..., 0])
-
-
-def test_a_counterexample_that_refutes_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(section_2, "expected_regret_of_a_fair_coin", lambda horizon: 0.0)
-    outcome = verify.examine(named("Lemma 2.1"))
-    assert outcome.verdict == "failed"
-    assert "no counterexample after all" in outcome.note
+@pytest.mark.parametrize(("name", "where", "part", "mutant"), MUTANTS)
+def test_mutants_of_algorithms_and_bounds_fail(
+    name: str, where: object, part: str, mutant: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most were once invisible: a strict inequality, shares and bounds of an unknown horizon, a union, constants."""
+    monkeypatch.setattr(where, part, mutant)
+    assert verify.examine(named(name)).verdict == "failed"
 
 
 # Claims
@@ -193,6 +144,10 @@ def wrong_as_printed() -> list[Claim]:
     return [at_most("x", 1, 2), against(at_most("x", 1, 0))]
 
 
+def nothing_wrong() -> list[Claim]:
+    return [at_most("x", 1, 2), against(at_most("x", 1, 2))]
+
+
 def breaks() -> list[Claim]:
     raise RuntimeError("no such thing")
 
@@ -219,13 +174,8 @@ FAKES = [
     ),
     (made_up("Lemma 9.10", good, verdict="constant"), "constant", ""),
     (made_up("Lemma 9.11", good, **{**OTHERWISE, "verdict": "vacuous"}), "vacuous", ""),
-    (made_up("Lemma 9.12", wrong_as_printed, **{**OTHERWISE, "verdict": "vacuous"}), "failed", "needs 0 counterex"),
+    (made_up("Lemma 9.12", nothing_wrong, **OTHERWISE), "failed", "no counterexample after all: x: 1 <= 2"),
     (made_up("Lemma 9.13", wrong_as_printed, **{**OTHERWISE, "verdict": "step"}), "step", ""),
-    (
-        made_up("Lemma 9.14", wrong_as_printed, **{**OTHERWISE, "quotes": ("it is <so>", "twice")}),
-        "failed",
-        "needs 2 counterexamples, one a quotation: 1",
-    ),
     (made_up("Ours, good", good, verdict="beyond"), "beyond", ""),
     (made_up("Ours, bad", bad, verdict="beyond"), "failed", "not fine"),
 ]
@@ -239,28 +189,17 @@ def test_verdicts() -> None:
     data = json.loads(json.dumps(verify.as_json(outcomes), allow_nan=False))
     assert data["statements"][8]["refuted"][0]["measured"] is None
     assert data["statements"][12]["refuted"][0]["quote"] == "it is <so>"
-    assert [one["of_the_paper"] for one in data["statements"]] == [True] * 14 + [False] * 2
+    assert [one["of_the_paper"] for one in data["statements"]] == [True] * 13 + [False] * 2
 
 
 def test_what_is_beyond_the_paper_is_counted_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """On the terminal, in the report and in the JSON: what the library adds does not make the paper look better."""
     assert not verify.verify([statement for statement, _, _ in FAKES], tmp_path, jobs=1)
-    counts = {
-        "of the paper": {
-            "holds": 1,
-            "holds with a constant named": 1,
-            "vacuous as printed": 1,
-            "a step of the proof fails": 1,
-            "false as printed": 1,
-            "failed": 8,
-            "skipped": 1,
-        },
-        "beyond the paper": {"holds": 1, "failed": 1},
-    }
-    assert json.loads((tmp_path / "verify.json").read_text())["counts"] == counts
+    counts = json.loads((tmp_path / "verify.json").read_text())["counts"]
+    assert (sum(counts["of the paper"].values()), counts["beyond the paper"]) == (13, {"holds": 1, "failed": 1})
     words = (
-        "16 statements. 14 of the paper: holds 1, holds with a constant named 1, vacuous as printed 1, a step of the "
-        "proof fails 1, false as printed 1, failed 8, skipped 1. 2 beyond the paper: holds 1, failed 1."
+        "15 statements. 13 of the paper: holds 1, holds with a constant named 1, vacuous as printed 1, a step of the "
+        "proof fails 1, false as printed 1, failed 7, skipped 1. 2 beyond the paper: holds 1, failed 1."
     )
     terminal, text = capsys.readouterr().out, (tmp_path / "report.md").read_text()
     assert words in terminal
@@ -270,18 +209,6 @@ def test_what_is_beyond_the_paper_is_counted_apart(capsys: pytest.CaptureFixture
         assert f"{statement.name}: " in terminal
         assert f"### {statement.name}: " in text
     assert "| against the paper: x | 1 > 0 |  |\n| x | 1 <= 2 | 0.50 |" in text
-
-
-def test_what_is_refuted_is_quoted_and_nothing_else_is() -> None:
-    for verdict in ("step", "false", "vacuous"):
-        for missing in ("quotes", "corrected"):
-            with pytest.raises(ValueError, match="quotes and corrected go with"):
-                made_up("Lemma 9.1", good, **{**OTHERWISE, "verdict": verdict, missing: ()})
-    for verdict in ("holds", "constant", "beyond"):
-        with pytest.raises(ValueError, match="corrected"):
-            made_up("Lemma 9.1", good, **{**OTHERWISE, "verdict": verdict})
-    with pytest.raises(ValueError, match=r"verdict must be one of holds, .*, beyond, got 'true'"):
-        made_up("Lemma 9.1", good, verdict="true")
 
 
 # The command
@@ -297,7 +224,6 @@ def test_names_are_matched_from_their_beginning() -> None:
     assert done.exit_code == 2
     assert "got 'Lemma 7'" in done.output
     listed = CliRunner().invoke(app._app(), ["verify", "--list", "--only", "Lemma"])
-    assert listed.exit_code == 0
     assert [line[:9] for line in listed.stdout.splitlines()][:2] == ["Lemma 2.1", "Lemma 2.2"]
 
 
