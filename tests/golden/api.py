@@ -1,8 +1,4 @@
-"""From the neutral settings of a golden case to the library: the one file that changes when the API does.
-
-``test_golden.py`` says what a case is and how its run goes; what is here makes the objects, calls them, and gives back
-numbers under neutral names.
-"""
+"""From the neutral settings of a golden case to the library's objects, and from its results to neutral names."""
 
 import json
 import math
@@ -20,14 +16,7 @@ from paper import eight_sources as paper_table
 from paper import verify
 
 EVENTS = {"Alarm": "alarm", "Return": "return", "ModelDropped": "left"}
-EXACT = (
-    "step",
-    "known",
-    "action",
-    "reference",
-    "context",
-    "since",
-)  # parts of an event; ``rate`` and ``share`` are near
+PARTS = ("step", "known", "action", "reference", "context", "since", "rate", "share")  # of an event
 
 
 def problem_of(case: dict[str, Any]) -> Any:
@@ -97,18 +86,6 @@ def advise(guard: Any, case: dict[str, Any], step: int, inputs: dict[str, Any]) 
     return np.asarray(guard.advise(forecast_of(case, inputs["forecast"]), step=step, **more).policy)
 
 
-def observe(guard: Any, step: int, outcome: Any, action: Any, missing: np.ndarray | None) -> None:
-    guard.observe(outcome, action, step=step, missing=missing)
-
-
-def skip(guard: Any, step: int) -> None:
-    guard.skip(step)
-
-
-def restart(guard: Any) -> None:
-    guard.restart()
-
-
 def replaced_first(guard: Any, name: str | None) -> None:
     """The first stream ends and another joins at the end."""
     guard.retire(guard.streams[0])
@@ -122,33 +99,13 @@ def reloaded(guard: Any, case: dict[str, Any]) -> Any:
     return fresh
 
 
-def evidence(guard: Any) -> np.ndarray:
-    return np.asarray(guard.evidence[0])
-
-
-def share(guard: Any) -> np.ndarray:
-    return np.asarray(guard.share)
-
-
-def regret(guard: Any) -> np.ndarray:
-    return np.asarray(guard.regret, dtype=np.float64)
-
-
-def realised_regret(guard: Any) -> np.ndarray:
-    return np.asarray(guard.realised_regret, dtype=np.float64)
-
-
 def event(happened: Any) -> dict[str, Any]:
     kept = {"what": EVENTS[type(happened).__name__], "stream": happened.stream}
-    for name in (*EXACT, "rate", "share"):
+    for name in PARTS:
         value = getattr(happened, name, None)
         if value is not None:
             kept[name] = value.item() if isinstance(value, np.generic) else value
     return kept
-
-
-def events(guard: Any) -> list[dict[str, Any]]:
-    return [event(one) for one in guard.events]
 
 
 def promised(certificate: Any) -> list[float]:

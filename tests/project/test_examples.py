@@ -47,10 +47,6 @@ def test_example_runs_and_prints_what_is_shown_of_it(script: Path, tmp_path: Pat
             assert as_shown(output) == shown["output"]
 
 
-def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 3
-
-
 def test_the_page_shows_three_of_them() -> None:
     shown = {found["name"] for found in SHOWN.finditer(PAGE.read_text(encoding="utf-8"))}
     assert shown == {"plot_sp500", "plot_seattle", "plot_electricity"}

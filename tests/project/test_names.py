@@ -170,13 +170,9 @@ def fitted(problem: Any, y: Any) -> Any:
     ("states", "labels", "order"),
     [
         (("True", "False"), [False, True], [1, 0]),
-        (("true", "false"), [False, True], [1, 0]),
-        (("1.0", "0.0"), [0, 1], [1, 0]),
         (("1", "0"), [0.0, 1.0], [1, 0]),
         (("wet", "dry"), ["dry", "wet"], [1, 0]),
         (None, [0, 1], [0, 1]),
-        (None, [False, True], [0, 1]),
-        (None, [-1, 1], [0, 1]),
         (None, ["dry", "wet"], [0, 1]),
         (None, [1, 2], REFUSED),  # 1 is the number of another state than the first
         (("yes", "no"), [False, True], REFUSED),
@@ -200,13 +196,6 @@ def test_labels_are_states_by_name(states: Any, labels: list, order: Any) -> Non
     assert guard.regret == model.guard_.regret
 
 
-def test_truths_are_not_the_labels_0_and_1() -> None:
-    model, X = fitted(None, np.repeat([0, 1], 10))
-    model.policy(X[:1])
-    with pytest.raises(ValueError, match="got True: a bool means"):
-        model.observe([True])
-
-
 # Names themselves
 
 
@@ -214,9 +203,8 @@ def test_truths_are_not_the_labels_0_and_1() -> None:
 @pytest.mark.parametrize("which", ["actions", "states"])
 def test_names_that_are_the_same_are_refused(which: str, pair: tuple[str, str], tmp_path: Path) -> None:
     says = f"{which} must have different names"
-    for make in (lr.DecisionProblem, lr.DecisionProblem.from_payoffs):
-        with pytest.raises(ValueError, match=says):
-            make(np.eye(2), **{which: pair})
+    with pytest.raises(ValueError, match=says):
+        lr.DecisionProblem(np.eye(2), **{which: pair})
     if which == "actions":
         with pytest.raises(ValueError, match=says):
             lr.Payoff(lambda action, outcome: 0 * outcome, pair, 0, 1)
@@ -278,12 +266,9 @@ NUMBERED = [[0.0, -40.0], [-10.0, -10.0]]
 @pytest.mark.parametrize(
     ("first", "actions", "states"),
     [
-        (",0,1", LISTED, ("0", "1")),
         (",1,0", LISTED, ("1", "0")),
         (",10,-2.5", LISTED, ("10", "-2.5")),
         ("0,1", LISTED, ("0", "1")),  # one cell less than the lines below
-        ("dollars,calm,event", LISTED, ("calm", "event")),
-        ("dollars,0,1", None, None),
         ("dollars,1,0", None, None),
         ("dollars,-130,130", None, None),
         ("dollars,5,5", ("dollars", *LISTED), ("0", "1")),  # no names of states: they would be the same
@@ -392,11 +377,8 @@ def test_bytes_of_a_guard_with_other_names_are_refused() -> None:
     payoffs = [[100, -100], [0, 0], [-100, 100]]
     one = lr.DecisionProblem.from_payoffs(payoffs, ["short", "flat", "long"], ["down", "up"])
     other = lr.DecisionProblem.from_payoffs(payoffs, ["long", "flat", "short"], ["up", "down"])
-    guard = lr.Guard(one)
-    guard.advise([0.2, 0.8])
-    guard.observe("up")
     with pytest.raises(ValueError, match="another problem"):
-        lr.Guard(other).loads(guard.dumps())
+        lr.Guard(other).loads(lr.Guard(one).dumps())
 
 
 def test_actions_that_are_numbers_are_positions_in_any_array() -> None:
@@ -412,25 +394,3 @@ def test_actions_that_are_numbers_are_positions_in_any_array() -> None:
     fleet.advise([[0.9, 0.1]] * 2)
     with pytest.raises(ValueError, match="action must be positions or names of actions: 1, 0, one kind"):
         fleet.observe(["a", "b"], action=[1, "0"])
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1,0\n0,-40\n-10,-10\n",
-        "1,2\n0,-40\n-10,-10\n",
-        "dollars,dry,wet\n0,0,-40\n1,-10,-10\n",
-        ",,\n,,\n",
-        "1,nan\n3,4\n",
-    ],
-)
-def test_tables_that_can_be_read_in_two_ways_are_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "payoffs.csv").write_text(text)
-    with pytest.raises(ValueError, match="payoffs"):
-        payoffs_in(tmp_path / "payoffs.csv")
-
-
-def test_nan_and_inf_are_names_beside_names(tmp_path: Path) -> None:
-    (tmp_path / "payoffs.csv").write_text("eur,nan,wet\ninf,1,2\nopen,3,4\n")
-    problem = payoffs_in(tmp_path / "payoffs.csv")
-    assert (problem.actions, problem.states) == (("inf", "open"), ("nan", "wet"))

@@ -38,23 +38,3 @@ def test_capped_is_said_only_where_it_is() -> None:
     assert capped.regret_bound < total < 2 * capped.regret_bound
     assert "capped at the span 1" in str(capped)
     assert "capped" not in str(algorithm_1(lr.matching(), lr.RegretGap(horizon=4096)).certificate)
-
-
-def test_no_streams_of_a_function() -> None:
-    model = lr.FromFunction(lambda history: [0.5, 0.5], n_states=2)
-    assert model.predict(model.start((0,))).shape == (0, 2)
-
-
-def test_markov_shows_what_it_was_given_and_cannot_be_changed() -> None:
-    model = lr.Markov([[0.9, 0.1], [0.4, 0.6]], 1, initial=[0.3, 0.7])
-    assert model.initial.tolist() == [0.3, 0.7]
-    assert model.transition.tolist() == [[0.9, 0.1], [0.4, 0.6]]
-    for table in (model.initial, model.transition):
-        with pytest.raises(ValueError, match="read-only"):
-            table[0] = 0.5
-
-
-def test_its_own_bound_is_for_the_problem_at_stake() -> None:
-    given = algorithm_1(None, lr.VRegret(100_000)).certificate
-    most = lr.DecisionProblem([[1, -1], [-1, 1]])
-    assert given.regret_bound == given.for_problem(most).regret_bound < most.span
