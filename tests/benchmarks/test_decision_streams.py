@@ -1,6 +1,5 @@
-"""The streams of ``benchmarks.decisions``: whole, the same twice, in two halves; no law has seen what it is of."""
+"""The streams of ``benchmarks.decisions``: whole, and no law has seen what it is of."""
 
-import itertools
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -38,16 +37,6 @@ def test_a_stream_is_whole(name: str) -> None:
     assert np.abs(stream.laws_TxS.sum(axis=1) - 1).max() < 1e-9
     assert stream.laws_TxS.min() >= 0.01 / S * (1 - 1e-9)
     assert stream.lag >= 1
-
-
-def test_both_halves_have_every_kind() -> None:
-    """Drawn and real, of at most three states and of more."""
-    kinds = {"training": set[tuple[str, str]](), "scored": set[tuple[str, str]]()}
-    for name in QUICK:
-        source, few = FOUND[name][0], "few" if stream_of(name).problem.n_states <= 3 else "many"
-        kinds[source.half].add(("drawn" if source.licence == "drawn" else "real", few))
-    every = set(itertools.product(("drawn", "real"), ("few", "many")))
-    assert kinds == {"training": every, "scored": every}
 
 
 def test_states_come_by_the_laws_that_are_said_to_be_right() -> None:
