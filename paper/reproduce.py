@@ -9,7 +9,7 @@ import typer
 
 from lowregret import files
 from lowregret.evaluate.comparison import Comparison
-from lowregret.transformer.backends import device_named, machine
+from lowregret.transformer.backends import machine
 
 from . import report, trained
 from .eight_sources import draw
@@ -28,8 +28,6 @@ def preset_named(name: str, seed: int = 0) -> Preset:
 
 def reproduce(preset: Preset, out: Path, device: str | None = None) -> Results:
     """Train the four models, measure them, write everything to ``out``; what an earlier run finished is kept."""
-    if device is not None:
-        device_named(device)
     results = _begun(preset, out)
     out.mkdir(parents=True, exist_ok=True)
     models = trained.train_models(preset, out, device)

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from lowregret.engine import ExactTest
 from lowregret.evaluate import adversaries, compare
@@ -15,7 +15,6 @@ from lowregret.predictors import PolyaUrn, Predictor, sample
 from lowregret.problems import matching
 from lowregret.robust.robustify import robustify
 from lowregret.transformer import Transformer, checkpoints, train
-from lowregret.transformer.progress import shown
 
 from .presets import MODELS, Preset
 from .report import PAIRS, Results
@@ -30,15 +29,14 @@ def train_models(preset: Preset, out: Path, device: str | None) -> Models:
     models: Models = {}
     for name in MODELS:
         base = models.get("BERNOULLI_1")
-        with shown(name, Console()) as report:
-            models[name] = train(
-                preset.task(name, base),
-                out / "models" / f"{name}.safetensors",
-                preset.settings(name),
-                init=base if name == "ROBUST" and preset.distilled else None,
-                device=device,
-                on_report=report,
-            )
+        models[name] = train(
+            preset.task(name, base),
+            out / "models" / f"{name}.safetensors",
+            preset.settings(name),
+            init=base if name == "ROBUST" and preset.distilled else None,
+            device=device,
+            on_report=partial(print, name, "", flush=True),
+        )
     return models
 
 

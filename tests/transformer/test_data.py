@@ -105,24 +105,31 @@ def test_some_worlds_end_at_home() -> None:
         assert float(tokens[:, t].double().mean()) == pytest.approx(expected, abs=5 * math.sqrt(0.25 / n))
 
 
+def greedy_play(model: Transformer, source: lr.Predictor, n: int) -> torch.Tensor:
+    """As ``Distil`` has the adversary play against its student."""
+    random, T = data.generator("cpu", 0), model.context
+    home = data.sequences(source, n, T, random)
+    return data.roll(model.decoder, n, T, data.greedy_choice(home, lr.matching().utility, T**-0.5, random))
+
+
 def test_the_pool_holds_what_the_greedy_adversary_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     coin, source = lr.matching(), lr.evaluate.sources.paper_sources(32)["b"]
     model = Transformer(Decoder(2, SMALL, seed=8))
     real = torch.rand
     # Uniforms of one: nobody follows the source, nothing is noise.
     monkeypatch.setattr(torch, "rand", lambda *a, **k: torch.ones_like(real(*a, **k)))
-    played = data.greedy_play(model.decoder, source, coin.utility, 32**-0.5, 3, data.generator("cpu", 0))
+    played = greedy_play(model, source, 3)
     worst = lr.evaluate.adversaries.greedy(model, coin, 32)
     assert played.tolist() == [worst.tokens.tolist()] * 3
 
 
 def test_greedy_play_follows_the_source_first_and_makes_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Off the source's path a token is random with a chance of .75 x .15, and half of the random ones are another."""
-    n, T, coin = 600, 32, lr.matching()
+    n, T = 600, 32
     model = Transformer(Decoder(2, SMALL, seed=8))
     home = torch.randint(2, (n, T), generator=torch.Generator().manual_seed(3))
     monkeypatch.setattr(data, "sequences", lambda *_: home)
-    played = data.greedy_play(model.decoder, lr.PolyaUrn(2), coin.utility, T**-0.5, n, data.generator("cpu", 0))
+    played = greedy_play(model, lr.PolyaUrn(2), n)
     law = model.probs_on_device(played)[..., 1]
     least = torch.where(law < 0.5, 1, 0)  # of two states the one that the response earns less on
     random = data.generator("cpu", 0)  # how long each follows is drawn first, then whether it does

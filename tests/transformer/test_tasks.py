@@ -205,11 +205,11 @@ def test_the_teacher_is_asked_for_many_steps_at_once(kind: str, monkeypatch: pyt
 def test_the_pool_keeps_the_latest_and_is_played_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def play(decoder: Decoder, source: object, utility: object, temperature: float, n: int, random: object):
+    def roll(decoder: Decoder, n: int, horizon: int, choose: object) -> torch.Tensor:
         calls.append(n)
-        return torch.full((n, 32), len(calls) % 2)
+        return torch.full((n, horizon), len(calls) % 2)
 
-    monkeypatch.setattr(data, "greedy_play", play)
+    monkeypatch.setattr(data, "roll", roll)
     task, decoder = tasks("distil"), Decoder(2, SMALL)  # every 3 steps 4 sequences, of which 6 are kept
     played = []
     for step in range(8):

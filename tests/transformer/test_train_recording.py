@@ -147,9 +147,7 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 
 
 def test_a_context_beyond_the_recording_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"at most the longest sequence to learn from, 10 tokens, got 12.*10,16,2,1,16"
-    ):
+    with pytest.raises(ValueError, match=r"at most the longest sequence to learn from, 10 tokens, got 12"):
         train(
             Imitate.from_tokens(RAGGED, held_out=0),
             tmp_path / "m.safetensors",

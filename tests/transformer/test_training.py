@@ -236,7 +236,7 @@ def test_another_run_is_not_continued(tmp_path: Path) -> None:
     for change, words in (
         ({"init": second}, "another init"),
         ({"init": None}, "another init"),
-        ({"settings": replace(EIGHT, seed=1)}, "another settings: seed: 0 there, 1 here"),
+        ({"settings": replace(EIGHT, seed=1)}, "another settings: .*'seed': 0.* there, .*'seed': 1.* here"),
         ({"task": Imitate(lr.PolyaUrn(2))}, "another task"),
     ):
         for name in ("m", "done"):
@@ -315,47 +315,32 @@ def free_port() -> int:
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    settings = TrainingSettings(size=SMALL, steps=1, batch=2)
-    path = tmp_path / "m.safetensors"
+    settings, path = TrainingSettings(size=SMALL, steps=1, batch=2), tmp_path / "m.safetensors"
     source, coin = lr.evaluate.sources.paper_sources(32)["b"], lr.matching()
-    with pytest.raises(ValueError, match="robust is for 16 steps, the decoder's context is 32"):
-        train(Masked(source, lr.robustify(source, coin, test=lr.RegretRate(16))), path, settings)
     short = Transformer(Decoder(2, SMALL._replace(context=16)))
-    with pytest.raises(ValueError, match="base has a context of 16"):
-        lr.robustify(short, coin, test=lr.RegretRate(32))
-    with pytest.raises(ValueError, match="source"):
-        train(Imitate(short), path, settings)
     for wrong, words in (
-        (lambda: Imitate("b"), "source must be a Predictor, got 'b'"),
-        (lambda: Masked(source, source), r"robust must be robustify\(base, problem, horizon\)"),
-        (lambda: train("bernoulli", path, settings), "task must be an Imitate"),
-        (lambda: train(Imitate(source), path, settings, init=short.decoder), "init must be a Transformer, got Decoder"),
-        (lambda: train(Imitate(source), path, {}), "settings must be TrainingSettings"),
-        (lambda: train(Imitate(source), path, settings, device="gpu"), "device must be one of cpu"),
+        (
+            lambda: train(Masked(source, lr.robustify(source, coin, test=lr.RegretRate(16))), path, settings),
+            "robust is for 16 steps, the decoder's context is 32",
+        ),
+        (lambda: train(Imitate(short), path, settings), "source has a context of 16"),
+        (lambda: train(Imitate(source), path, settings, init=short), "init must be of the same size"),
         (lambda: train(Imitate(source), tmp_path / "m.json", settings), r"path must end in \.safetensors"),
-        (lambda: Optimiser(-1, 0, 0, True, (0.9, 0.9), 1e-8, 0, None), "peak must be"),
-        (lambda: replace(DECAYING, betas=(0.9, 1.0)), "betas must be two numbers"),
-        (lambda: replace(DECAYING, clip=0.0), "clip must be"),
+        (lambda: Masked(source, source), r"robust must be robustify\(base, problem, horizon\)"),
+        (lambda: Masked(source, lr.robustify(source, coin, test=lr.ExactTest())), "robust must be robustify"),
+        (lambda: Masked(source, lr.robustify(source, None, 32)), "robust must be robustify"),
+        (lambda: Masked(source, lr.robustify(source, coin, 32)), "what Masked learns after the alarm"),
+        (lambda: Distil(source, robust_with_urn(source, coin, 32), play_share=0.7), "play_share must lie between"),
+        (lambda: TrainingSettings(steps=0), "steps"),
+        (lambda: TrainingSettings(batch=0), "batch"),
+        (lambda: TrainingSettings(seed=-1), "seed"),
+        (lambda: TrainingSettings(compute="half"), "compute"),
     ):
         with pytest.raises(ValueError, match=words):
             wrong()
     assert list(tmp_path.iterdir()) == []
-    for endless in (lr.robustify(source, coin, test=lr.ExactTest()), lr.robustify(source, None, 32)):
-        with pytest.raises(ValueError, match="robust must be robustify"):
-            Masked(source, endless)
-    with pytest.raises(ValueError, match="what Masked learns after the alarm"):
-        Masked(source, lr.robustify(source, coin, 32))
-    with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
-        Distil(source, robust_with_urn(source, coin, 32), play_share=0.7)
-    with pytest.raises(ValueError, match="init must be of the same size"):
-        train(Imitate(source), path, settings, init=short)
-    for wrong in (
-        {"steps": 0},
-        {"batch": 0},
-        {"seed": -1},
-        {"seed": 2**70},
-        {"compute": "half"},
-        {"optimiser": "nanodo"},
-    ):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            TrainingSettings(**wrong)
+
+
+def test_progress_is_a_line() -> None:
+    words = "step 4/8  loss 0.125  4,000 tokens/s  8 s, 9 s left"
+    assert str(Progress(4, 8, 0.125, 1e-3, 4000.0, 8.0, 9.0)) == words

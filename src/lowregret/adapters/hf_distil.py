@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 
 from ..construct.base_model import in_use
 from ..transformer import data
-from ..transformer.tasks import Responses, recovers, refuse_play, robust_probs
+from ..transformer.tasks import Responses, recovers, robust_probs
 from .hugging_face import HFPredictor
 from .state_logits import logits_of
 
@@ -66,7 +66,8 @@ class HFDistil:
             raise ValueError(f"robust must be robustify(HFPredictor(...), ...), got {type(robust).__name__}")
         if robust.problem is None or robust.horizon is None:
             raise ValueError("robust must be for one problem, with a horizon, as by ExactTest(delta, horizon)")
-        refuse_play(self)
+        if not 0 <= self.play_share <= 0.5:
+            raise ValueError(f"play_share must lie between 0 and 0.5, got {self.play_share!r}")
         self.base, self.horizon = robust.base, robust.horizon
         self.seed = inputs.whole(self.seed, "seed", least=0, most=None)
         self._batches = 0

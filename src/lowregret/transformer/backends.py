@@ -1,4 +1,4 @@
-"""Which device to use, which fused attention on it, and how work on a GPU is recorded once and replayed."""
+"""Arrays to and from a device, which fused attention to use, and how work on a GPU is recorded once and replayed."""
 
 import contextlib
 import os
@@ -12,20 +12,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from ..arrays import Array, namespace, to_numpy
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-
-
-def device_named(device: str | torch.device) -> torch.device:
-    """The device of that name; one that is not there is refused.
-
-    >>> device_named("cpu")
-    device(type='cpu')
-    """
-    there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    there += ["mps"] if torch.backends.mps.is_available() else []
-    name = str(device)
-    if name not in there and not (name == "cuda" and "cuda:0" in there):
-        raise ValueError(f"device must be one of {', '.join(there)} here, got {name!r}")
-    return torch.device(name)
 
 
 def machine(device: torch.device) -> dict[str, str]:

@@ -179,27 +179,14 @@ def back_home(away_NxT: Tensor, home_NxT: Tensor, random: torch.Generator) -> Te
     return torch.where(at_home_NxT, home_NxT, away_NxT)
 
 
-def greedy_play(
-    decoder: Decoder,
-    source: Source,
-    utility_AxS: np.ndarray,
-    temperature: float,
-    n: int,
-    random: torch.Generator,
-) -> Tensor:
-    """What the greedy adversary plays against the decoder itself, ``[n, T]``.
-
-    Half of the sequences follow the source up to a random step first; three quarters of them are played with up to 30%
-    of noise, so that what is seen is a neighbourhood of the adversary's path and not one line.
-    """
-    home_NxT = sequences(source, n, decoder.size.context, random)
-    return roll(decoder, n, decoder.size.context, greedy_choice(home_NxT, utility_AxS, temperature, random))
-
-
 def greedy_choice(
     home_NxT: Tensor, utility_AxS: np.ndarray, temperature: float, random: torch.Generator
 ) -> Callable[[Tensor, int], Tensor]:
-    """What that adversary does: from the forecast ``[N, S]`` of a student at step t, the token ``[N]`` that comes."""
+    """The greedy adversary of a student: from its forecast ``[N, S]`` at step t, the token ``[N]`` that comes.
+
+    Half of the sequences follow the source (``home_NxT``) up to a random step first; three quarters of them are played
+    with up to 30% of noise, so that what is seen is a neighbourhood of the adversary's path and not one line.
+    """
     (n, horizon), S, device = home_NxT.shape, utility_AxS.shape[1], random.device
     utility = torch.tensor(utility_AxS, dtype=torch.float32, device=device)
     follow_N = torch.randint(horizon, (n,), generator=random, device=device)

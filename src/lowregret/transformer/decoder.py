@@ -112,6 +112,9 @@ class Decoder(nn.Module):
         self.out_norm = nn.LayerNorm(self.size.width, eps=1e-6, bias=False)
         self._initialise(torch.Generator().manual_seed(inputs.whole(seed, "seed", least=0)))
 
+    def extra_repr(self) -> str:
+        return str(self.size)
+
     @property
     def precision(self) -> torch.dtype:
         """What is computed in unless another type is asked for: that of the weights, float32 at least."""

@@ -79,8 +79,6 @@ class Transformer(Predictor):
     n_states: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.decoder, Decoder):
-            raise ValueError(f"decoder must be a Decoder, got {type(self.decoder).__name__}")
         object.__setattr__(self, "n_states", self.decoder.n_states)
 
     @property

@@ -38,16 +38,6 @@ class Optimiser:
     weight_decay: float
     clip: float | None
 
-    def __post_init__(self) -> None:
-        for name in ("peak", "start", "weight_decay"):
-            inputs.not_negative(getattr(self, name), name)
-        inputs.positive(self.eps, "eps")
-        inputs.whole(self.warmup, "warmup", least=0)
-        if self.clip is not None:
-            inputs.positive(self.clip, "clip")
-        if len(self.betas) != 2 or not all(0 <= inputs.not_negative(beta, "betas") < 1 for beta in self.betas):
-            raise ValueError(f"betas must be two numbers, at least 0 and below 1, got {self.betas!r}")
-
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0."""
         if step < self.warmup:
@@ -104,7 +94,6 @@ class TrainingSettings:
         inputs.whole(self.steps, "steps")
         inputs.whole(self.batch, "batch")
         inputs.whole(self.seed, "seed", least=0)
-        inputs.of_kind(self.optimiser, Optimiser, "optimiser", "DECAYING or NANODO")
         for name in ("compute", "stream"):
             if getattr(self, name) not in (None, "float32", "bfloat16"):
                 raise ValueError(f"{name} must be 'float32', 'bfloat16' or None, got {getattr(self, name)!r}")

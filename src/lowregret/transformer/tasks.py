@@ -14,11 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import inputs
 from ..abilities import ability
 from ..arrays import in_float64
 from ..engine import Recovery
-from ..predictors import PolyaUrn, Predictor, same_states
+from ..predictors import PolyaUrn, Predictor
 from ..robust import Robust
 from . import data
 from .data import Source
@@ -104,33 +103,12 @@ def forecast_of(predictor: Predictor) -> Forecast:
     return ability(predictor, "laws", predictor.predict_sequence)
 
 
-# What fits together.
-
-
-def a_source(thing: Any) -> None:
-    """Refuse what is neither a predictor nor a recording."""
-    if not isinstance(thing, Recording) and not hasattr(thing, "predict_sequence"):
-        raise ValueError(f"source must be a Predictor, got {thing!r}")
-
-
 def fits(source: Source, robust: Robust) -> None:
     """Refuse a source and a robust model that do not go together."""
-    if not isinstance(robust, Robust) or robust.problem is None or robust.horizon is None:
+    if getattr(robust, "problem", None) is None or robust.horizon is None:
         raise ValueError(f"robust must be robustify(base, problem, horizon), for one problem, got {robust!r}")
-    a_source(source)
-    if not isinstance(source, Recording):
-        same_states(source, robust.problem)
-    elif source.n_states != robust.n_states:
-        raise ValueError(f"source must have the problem's {robust.n_states} states, got {source!r}")
-
-
-def refuse_play(distil: Any) -> None:
-    """Refuse settings of a distillation by which nothing could be played, or counted."""
-    inputs.not_negative(distil.response_weight, "response_weight")
-    if not 0 <= inputs.not_negative(distil.play_share, "play_share") <= 0.5:
-        raise ValueError(f"play_share must lie between 0 and 0.5, got {distil.play_share!r}")
-    for name in ("play_every", "play_count", "pool"):
-        inputs.whole(getattr(distil, name), name)
+    if source.n_states != robust.n_states:
+        raise ValueError(f"source must have the problem's {robust.n_states} states, got {source.n_states}")
 
 
 class Task(ABC):
@@ -184,7 +162,6 @@ class Imitate(Task):
     soft: bool = False
 
     def __post_init__(self) -> None:
-        a_source(self.source)
         if self.soft and isinstance(self.source, Recording):
             raise ValueError("soft must be False: a recording has tokens, and not the probabilities behind them")
 
@@ -283,7 +260,8 @@ class Distil(Task):
 
     def __post_init__(self) -> None:
         fits(self.source, self.robust)
-        refuse_play(self)
+        if not 0 <= self.play_share <= 0.5:
+            raise ValueError(f"play_share must lie between 0 and 0.5, got {self.play_share!r}")
 
     def responses(self, device: torch.device) -> Responses | None:
         return Responses.of(self.robust, self.response_weight, device) if self.response_weight else None
@@ -294,9 +272,10 @@ class Distil(Task):
             return
         assert self.robust.problem is not None
         assert self.robust.temperature is not None
-        random = data.generator(decoder.embedding.weight.device, settings.seed, step, 1)
-        utility, temperature = self.robust.problem.utility, self.robust.temperature
-        fresh_NxT = data.greedy_play(decoder, self.source, utility, temperature, self.play_count, random)
+        random, T = data.generator(decoder.embedding.weight.device, settings.seed, step, 1), settings.size.context
+        home_NxT = data.sequences(self.source, self.play_count, T, random)
+        greedy = data.greedy_choice(home_NxT, self.robust.problem.utility, self.robust.temperature, random)
+        fresh_NxT = data.roll(decoder, self.play_count, T, greedy)
         kept = [] if self.played_NxT is None else [self.played_NxT]
         small = fresh_NxT.to(torch.uint8 if self.n_states <= 256 else torch.int64)
         self.played_NxT = torch.cat([*kept, small])[-self.pool :]

@@ -23,12 +23,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .. import inputs
 from ..engine import Setting
 from ..predictors import within_window
 from ..problems import DecisionProblem
 from . import checkpoints, data
-from .backends import Replay, attention, device_named, machine, recording_stream
+from .backends import Replay, attention, machine, recording_stream
 from .decoder import Decoder
 from .predictor import Transformer
 from .recording import Recording
@@ -48,6 +47,10 @@ class Progress(NamedTuple):
     tokens_per_second: float  # since the last report, whatever else was done meanwhile: compiling, an adversary's play
     seconds: float  # of training so far, in all runs
     seconds_left: float  # at the speed since the last report
+
+    def __str__(self) -> str:
+        done, speed = f"step {self.step}/{self.steps}  loss {self.loss:.3g}", f"{self.tokens_per_second:,.0f} tokens/s"
+        return f"{done}  {speed}  {self.seconds:.0f} s, {self.seconds_left:.0f} s left"
 
 
 def train(
@@ -75,7 +78,7 @@ def train(
     compiled
         Whether to compile the step; by default on a GPU.
     on_report
-        Called every ``report_every`` steps.
+        Called every ``report_every`` steps; ``print`` shows a line each time.
 
     >>> import tempfile
     >>> from lowregret import PolyaUrn
@@ -85,9 +88,7 @@ def train(
     ...     train(Imitate(PolyaUrn(2)), f"{folder}/urn.safetensors", small).context
     8
     """
-    save_every, report_every = inputs.whole(save_every, "save_every"), inputs.whole(report_every, "report_every")
-    settings, path = TrainingSettings() if settings is None else settings, checkpoints.to_write(path)
-    run = Training(task, path, settings, init, device, compiled)
+    run = Training(task, path, settings or TrainingSettings(), init, device, compiled)
     if run.finished is not None:
         return run.finished
     steps, begun = run.settings.steps, time.perf_counter() - run.seconds
@@ -119,13 +120,13 @@ class Training:
         device: str | None = None,
         compiled: bool | None = None,
     ) -> None:
-        self.robust = refuse_misfit(task, settings, init)
+        refuse_misfit(task, settings, init)
         self.rank, self.n_processes, here = processes()
         if settings.batch < self.n_processes:
             raise ValueError(f"batch must be at least the number of processes, {self.n_processes}")
         self.task, self.settings, self.path = task, settings, checkpoints.to_write(path)
         self.state_path = self.path.with_suffix(".state.safetensors")
-        self.device = device_named(device or here)
+        self.device = torch.device(device or here)
         self.types = settings.types(self.device)
         self.about = {"task": described(task), "settings": asdict(settings), "init": described(init)}
         self.about = json.loads(json.dumps(self.about))  # as it will be read back
@@ -215,10 +216,10 @@ class Training:
         """All that is needed to continue."""
         if self.rank:
             return
-        names = {id(p): name for name, p in self.decoder.named_parameters()}
         tensors = {"total": self.total} | {f"model.{k}": v for k, v in self.decoder.state_dict().items()}
-        for parameter, kept in self.optimiser.state.items():
-            tensors |= {f"optimiser.{names[id(parameter)]}.{key}": value for key, value in kept.items()}
+        for name, parameter in self.decoder.named_parameters():
+            kept = self.optimiser.state[parameter]
+            tensors |= {f"optimiser.{name}.{key}": value for key, value in kept.items()}
         tensors |= {f"task.{name}": value for name, value in self.task.state().items()}
         went = {"step": self.step, "seconds": self.seconds, "metrics": self.metrics}
         checkpoints.write(self.state_path, tensors, {**self.about, "precision": str(self.types), **went})
@@ -266,7 +267,7 @@ class Training:
 
     def _base(self) -> Forecast | None:
         """The base model's forecast in the types of the run, where the base is a decoder."""
-        base = None if self.robust is None else self.robust.base
+        base = getattr(getattr(self.task, "robust", None), "base", None)
         if not isinstance(base, Transformer):
             return None
         here = base if base.device == self.device else Transformer(copy.deepcopy(base.decoder).to(self.device))
@@ -296,22 +297,18 @@ def described(thing: Any) -> Any:
     >>> described(Imitate(PolyaUrn(2), soft=True))
     {'Imitate': {'source': {'PolyaUrn': {'n_states': 2, 'prior': 1.0}}, 'soft': True}}
     """
-    if isinstance(thing, Transformer):
-        return {"Transformer": {"size": thing.decoder.size._asdict(), "weights": described(thing.decoder)}}
     if isinstance(thing, nn.Module):
-        return checkpoints.digest_of("", thing.state_dict())[:16]
+        return checkpoints.digest_of(str(thing), thing.state_dict())[:16]
     if isinstance(thing, (np.ndarray, Tensor)):
         return checkpoints.digest_of("", {"": torch.as_tensor(np.array(thing))})[:16]
     if isinstance(thing, DecisionProblem):
         return {"DecisionProblem": thing.utility.tolist()}
     if isinstance(thing, Setting):  # its problem is described beside it
         return {name: described(getattr(thing, name)) for name in ("test", "fallback", "response")}
-    if is_dataclass(thing) and not isinstance(thing, type):
+    if is_dataclass(thing):
         return {type(thing).__name__: {f.name: described(getattr(thing, f.name)) for f in fields(thing) if f.repr}}
     if isinstance(thing, (list, tuple)):
         return [described(part) for part in thing]
-    if isinstance(thing, dict):
-        return {str(name): described(part) for name, part in thing.items()}
     if thing is None or isinstance(thing, (str, int, float)):
         return thing
     return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
@@ -321,39 +318,22 @@ def refuse_other(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> N
     """A file of a run with another task, other settings or other first weights is not continued."""
     for part, mine in wanted.items():
         if found.get(part) != mine:
-            difference = _difference(found.get(part), mine)
             raise ValueError(
-                f"{path} is from a run with another {part}: {difference}; remove it, or train to another path"
+                f"{path} is from a run with another {part}: {found.get(part)} there, {mine} here; remove it, or train "
+                "to another path"
             )
 
 
-def _difference(found: Any, wanted: Any) -> str:
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in {**found, **wanted}:
-            if found.get(key) != wanted.get(key):
-                return f"{key}: {_difference(found.get(key), wanted.get(key))}"
-    return f"{found!r} there, {wanted!r} here"
-
-
-def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | None) -> Any:
-    """Refuse what does not go together; the task's ``robust``, if it has one, comes back."""
-    inputs.of_kind(task, Task, "task", "an Imitate, a Masked or a Distil")
-    inputs.of_kind(settings, TrainingSettings, "settings", "TrainingSettings(...)")
+def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | None) -> None:
+    """Refuse what does not go together."""
     size, source, robust = settings.size, task.source, getattr(task, "robust", None)
-    if init is not None:
-        shape = inputs.of_kind(init, Transformer, "init", "a Transformer").decoder
-        if (shape.n_states, shape.size) != (task.n_states, size):
-            raise ValueError(
-                f"init must be of the same size: it has {shape.n_states} states and {shape.size}, the run "
-                f"{task.n_states} states and {size}"
-            )
+    if init is not None and init.decoder.size != size:
+        raise ValueError(f"init must be of the same size: it has {init.decoder.size}, the run {size}")
     if robust is not None and robust.horizon < size.context:
         raise ValueError(f"robust is for {robust.horizon} steps, the decoder's context is {size.context}")
     if isinstance(source, Recording) and source.longest < size.context:
         raise ValueError(
             f"size.context must be at most the longest sequence to learn from, {source.longest} tokens, got "
-            f"{size.context}: no step after that would ever be learnt (a size is context,width,heads,layers,inner, "
-            f"so {','.join(map(str, size._replace(context=source.longest)))})"
+            f"{size.context}: no step after that would ever be learnt"
         )
     within_window(source, size.context, "source")
-    return robust
