@@ -75,8 +75,7 @@ def test_the_same_recording_however_it_is_written(tmp_path: Path) -> None:
     given: list[Any] = [rows, np.array(rows), torch.tensor(rows), [np.array(row) for row in rows]]
     given += [tmp_path / name for name in ("two.npy", "numbers.csv", "numbers.txt", "names.csv", "names.txt")]
     for each in given:
-        found = Imitate.from_tokens(each, held_out=0.5).source
-        assert isinstance(found, Recording)
+        found = Recording.of(each, held_out=0.5)
         assert found.tokens.tolist() == [0, 1, 2, 1, 2, 2, 0, 1], each
         assert found.lengths.tolist() == [4, 4]
         assert found.n_states == 3
@@ -121,13 +120,13 @@ def test_states_may_be_named_in_an_order_and_be_more_than_came(tmp_path: Path) -
         ("short.csv", b"0,1,0\n1\n", r"at least 2, got 1 in the 2\. of 2"),
         ("picture.txt", b"\x89PNG\r\n\x1a\n\xff\xd8", "must be text in UTF-8"),
         ("other.json", b"[0, 1]", r"ends in \.npy, \.csv or \.txt"),
-        ("few.txt", b"0 1 0 1\n", "held_out must leave a sequence of 2 tokens"),
+        ("few.txt", b"0 1 0 1\n", "held_out must leave 2 tokens of a sequence"),
     ],
 )
 def test_bad_files_are_refused_by_what_is_wrong(name: str, content: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=words):
-        Imitate.from_tokens(tmp_path / name)
+        Recording.of(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_bad_files_are_refused_by_what_is_wrong(name: str, content: bytes, words
 )
 def test_bad_tokens_are_refused(tokens: Any, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Imitate.from_tokens(tokens, **settings)
+        Recording.of(tokens, **settings)
 
 
 def test_a_recording_has_no_distributions() -> None:

@@ -13,6 +13,7 @@ from lowregret.transformer import (
     Distil,
     Imitate,
     Masked,
+    Recording,
     Size,
     TrainingSettings,
     Transformer,
@@ -44,7 +45,7 @@ def tasks(kind: str, T: int = 32):
     if kind == "imitate":
         return Imitate(source)
     if kind == "recording":
-        return Imitate.from_tokens([[0, 1, 1, 0, 1] * 8, [1, 0, 0]], held_out=0)
+        return Imitate(Recording.of([[0, 1, 1, 0, 1] * 8, [1, 0, 0]], held_out=0))
     if kind == "masked":
         return Masked(source, lr.robustify(base, coin, test=lr.RegretRate(T)))
     if kind == "returning":
@@ -228,7 +229,7 @@ def test_which_steps_can_be_replayed() -> None:
     for task in (
         Imitate(lr.PolyaUrn(2, 0.5)),
         Imitate(lr.Markov([[0.5, 0.5], [0.2, 0.8]], window=1)),
-        Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3),
+        Imitate(Recording.of([[0, 1, 1, 0, 1] * 20] * 3)),
         Masked(source, robust_with_urn(source, lr.matching(), 32)),
         Masked(source, lr.robustify(base, lr.matching(), test=lr.ExactTest(horizon=32), fallback=source)),
         Distil(source, robust),

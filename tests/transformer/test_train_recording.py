@@ -39,7 +39,7 @@ RAGGED = [[0, 1, 1], [1, 0, 0, 1, 1, 0, 1, 0, 0, 1], [0, 1], [1] * 9 + [0]]
 def test_a_chain_is_learnt_from_its_recording(tmp_path: Path) -> None:
     """Held-out log-loss beside the chain's own, in closed form: H(pi) for the first step of a window, then h."""
     tokens = lr.sample(lr.Markov(STICKY, window=1), horizon=200, n=60, seed=3)
-    task = Imitate.from_tokens(tokens, held_out=0.5)
+    task = Imitate(Recording.of(tokens, held_out=0.5))
     settings = TrainingSettings(size=SMALL, steps=150, batch=32, optimiser=DECAYING)
     model = train(task, tmp_path / "m.safetensors", settings)
     found = measured(task.source, model)
@@ -86,7 +86,7 @@ def test_every_token_held_out_counts_once_whatever_the_lengths() -> None:
 def test_nothing_after_the_end_of_a_sequence_counts() -> None:
     """The loss is the mean over recorded steps, by a loop; what comes after an end changes nothing."""
     decoder = Decoder(2, SMALL, seed=1)
-    batch = Imitate.from_tokens(RAGGED, held_out=0).batch(40, slice(None), 8, data.generator("cpu", 2), None)
+    batch = Imitate(Recording.of(RAGGED, held_out=0)).batch(40, slice(None), 8, data.generator("cpu", 2), None)
     assert batch.weights_BxT is not None
     total, count = loss_of(decoder, batch, FLOAT32, None)
     laws = Transformer(decoder).predict_sequence(batch.tokens_BxT)
@@ -149,7 +149,7 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 def test_a_context_beyond_the_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"at most the longest sequence to learn from, 10 tokens, got 12"):
         train(
-            Imitate.from_tokens(RAGGED, held_out=0),
+            Imitate(Recording.of(RAGGED, held_out=0)),
             tmp_path / "m.safetensors",
             TrainingSettings(size=(12, 16, 2, 1, 16)),
         )

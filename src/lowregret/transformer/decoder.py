@@ -41,14 +41,10 @@ def size_of(size: Any) -> Size:
     >>> size_of("quick").context
     256
     """
-    if isinstance(size, str) and size in SIZES:
-        return SIZES[size]
-    if not isinstance(size, (tuple, list)) or len(size) != len(Size._fields):
-        raise ValueError(f"size must be one of {', '.join(SIZES)} or a Size, got {size!r}")
-    checked = Size(*(inputs.whole(value, f"size.{name}") for name, value in zip(Size._fields, size, strict=True)))
-    if checked.width % checked.heads:
-        raise ValueError(f"size.width must be a multiple of size.heads, got {checked.width} and {checked.heads}")
-    return checked
+    size = Size(*(SIZES[inputs.choice(size, "size", tuple(SIZES))] if isinstance(size, str) else size))
+    if size.width % size.heads:
+        raise ValueError(f"size.width must be a multiple of size.heads, got {size.width} and {size.heads}")
+    return size
 
 
 class DecoderBlock(nn.Module):
@@ -105,12 +101,12 @@ class Decoder(nn.Module):
 
     def __init__(self, n_states: int, size: Any = "paper", seed: int = 0) -> None:
         super().__init__()
-        self.n_states, self.size = inputs.whole(n_states, "n_states"), size_of(size)
+        self.n_states, self.size = n_states, size_of(size)
         self.embedding = nn.Embedding(self.n_states + 1, self.size.width)  # the last row is BOS
         self.position = nn.Embedding(self.size.context, self.size.width)
         self.blocks = nn.ModuleList(DecoderBlock(self.size) for _ in range(self.size.layers))
         self.out_norm = nn.LayerNorm(self.size.width, eps=1e-6, bias=False)
-        self._initialise(torch.Generator().manual_seed(inputs.whole(seed, "seed", least=0)))
+        self._initialise(torch.Generator().manual_seed(seed))
 
     def extra_repr(self) -> str:
         return str(self.size)

@@ -67,29 +67,14 @@ class Windows(NamedTuple):
 class Recording:
     """Sequences that were recorded, of any lengths, with their last part held out from training.
 
-    Parameters
-    ----------
-    tokens
-        All of them, one sequence after the other.
-    lengths
-        How long each is.
-    n_states
-        How many states there are.
-    states
-        Their names, where they have any.
-    held_out
-        The share that is held out: the last of the sequences, or where these are too few to be shared, the last steps
-        of each. 0: none.
-
-    >>> recording = Recording.of([[0, 1, 1, 0], [1, 1, 0]], held_out=0)
-    >>> recording
+    >>> Recording.of([[0, 1, 1, 0], [1, 1, 0]], held_out=0)
     Recording(2 sequences, 7 tokens, 2 states)
     """
 
-    tokens: np.ndarray
+    tokens: np.ndarray  # one sequence after the other
     lengths: np.ndarray
     n_states: int
-    states: tuple[str, ...] | None = None
+    states: tuple[str, ...] | None = None  # their names
     held_out: float = 0.1
     learnt: list[np.ndarray] = field(init=False, repr=False)  # what training sees
     kept: list[np.ndarray] = field(init=False, repr=False)  # what it does not see
@@ -118,10 +103,8 @@ class Recording:
             Their names, in order, by which tokens are then given (``problems.Names``); names are in the order of the
             alphabet if it is not given.
         held_out
-            The share to keep for ``measured``.
-
-        >>> Recording.of(np.arange(600).reshape(20, 30) % 3)
-        Recording(20 sequences, 600 tokens, 3 states)
+            The share to keep for ``measured``: the last of the sequences, or where these are too few to be shared, the
+            last steps of each.
         """
         rows = rows_of(tokens)
         whole, names = np.concatenate(rows), None
@@ -156,9 +139,8 @@ class Recording:
             learnt = [row[: len(row) - tail] for row, tail in zip(learnt, tails, strict=True)]
             if not kept:
                 raise ValueError(
-                    f"held_out must leave a sequence of {_SHORTEST} tokens to measure on, and {self.held_out:g} of "
-                    f"{len(lengths)} sequences of at most {lengths.max()} does not: record more, or hold out more (or "
-                    "0)"
+                    f"held_out must leave {_SHORTEST} tokens of a sequence to measure on, and {self.held_out:g} of at "
+                    f"most {lengths.max()} does not: record more, or hold out more (or 0)"
                 )
         inputs.keep(self, tokens=tokens, learnt=learnt, kept=kept)
 

@@ -150,7 +150,10 @@ class Task(ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class Imitate(Task):
-    """Predict the next token of a source, or of a recording; with ``soft``, learn the source's probabilities.
+    """Predict the next token of a source; with ``soft``, learn the source's probabilities.
+
+    Of a ``Recording`` it learns windows as long as the context, each within one sequence; sequences that are shorter
+    are learnt from as far as they go.
 
     >>> from lowregret import PolyaUrn
     >>> random = data.generator("cpu", 0)
@@ -164,17 +167,6 @@ class Imitate(Task):
     def __post_init__(self) -> None:
         if self.soft and isinstance(self.source, Recording):
             raise ValueError("soft must be False: a recording has tokens, and not the probabilities behind them")
-
-    @classmethod
-    def from_tokens(cls, tokens: Any, **settings: Any) -> "Imitate":
-        """Learn from sequences of your own, ``Recording.of(tokens, **settings)``: windows as long as the context.
-
-        A window lies within one sequence. Sequences shorter than the context are learnt from as far as they go.
-
-        >>> Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3).source
-        Recording(3 sequences, 300 tokens, 2 states)
-        """
-        return cls(Recording.of(tokens, **settings))
 
     @property
     def replayable(self) -> bool:
