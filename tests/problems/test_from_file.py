@@ -42,9 +42,8 @@ def test_payoffs_of_an_array(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("dry,wet\n", "names only"),
-        ("1,2\n3\n", "line 2 of .* has 1"),
-        ("1,2\n3,x\n", "line 2 of .* has 'x'"),
-        ("1,2\n3,\n", "line 2 of .* has ''"),
+        ("1,2\n3\n", r"2 numbers in every row, and a row of .* has \['3'\]"),
+        ("1,2\n3,x\n", r"a row of .* has \['3', 'x'\]"),
         ("1,nan\n3,4\n", "payoffs must be"),
         ("1,inf\n3,4\n", "payoffs must be"),
         ("dry,wet,hot,cold\n1,2\n3,4\n", "states must name each of the 2 states"),

@@ -40,7 +40,6 @@ CASES: dict[str, tuple[tuple[str, str], Any, int | None]] = {
     "word, other case": (("dry", "wet"), "Wet", REFUSED),
     "accent": (("caf\u00e9", "bar"), "cafe\u0301", 0),
     "date": ((str(DAY), "2026-02-01"), DAY, 0),
-    "time": ((str(DAY), "2026-02-01"), datetime.datetime(2026, 1, 31), 0),
     "another time": ((str(DAY), "2026-02-01"), datetime.datetime(2026, 1, 31, 7), REFUSED),
 }
 PAYOFFS = np.array([[3.0, -2.0], [0.5, 0.75]])
@@ -277,9 +276,7 @@ NUMBERED = [[0.0, -40.0], [-10.0, -10.0]]
 def test_numbered_states_are_no_action(first: str, actions: Any, states: Any, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text(f"{first}\nwait,0,-40\nprotect,-10,-10\n")
     if actions is None:
-        says = (
-            rf"line 1 of .* is, '{first}': it may be the numbers of the states, or what 'dollars' is paid.*cell empty"
-        )
+        says = rf"first line of .* is, '{first}': it may be the numbers of the states, or what an action is paid.*empty"
         with pytest.raises(ValueError, match=says):
             payoffs_in(tmp_path / "p.csv")
         return
@@ -363,13 +360,9 @@ def test_a_frame_of_payoffs_names_actions_and_states() -> None:
     assert (problem.actions, problem.states) == (("go", "stay"), ("up", "down"))
     for unnamed in (frame.to_numpy(), pd.DataFrame(frame.to_numpy())):
         assert lr.DecisionProblem.from_payoffs(unnamed).states == ("0", "1")
-    turned = lr.DecisionProblem.from_payoffs(frame, actions=["stay", "go"], states=["down", "up"])
-    assert turned.in_payoffs(turned.utility).tolist() == [[5.0, 3.0], [2.0, 1.0]]
-    assert turned.states == ("down", "up")
-    renamed = lr.DecisionProblem.from_payoffs(frame, states=["rise", "fall"])
-    assert renamed.in_payoffs(renamed.utility).tolist() == frame.to_numpy().tolist()
-    with pytest.raises(ValueError, match="states must be those of the frame"):
-        lr.DecisionProblem.from_payoffs(frame, states=["up", "fall"])
+    for states in (["down", "up"], ["rise", "fall"]):
+        with pytest.raises(ValueError, match="states must be those of the frame"):
+            lr.DecisionProblem.from_payoffs(frame, states=states)
 
 
 def test_bytes_of_a_guard_with_other_names_are_refused() -> None:

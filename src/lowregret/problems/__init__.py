@@ -10,7 +10,7 @@ from .decision import (
     two_states,
 )
 from .from_file import currency_in, payoffs_in
-from .names import Names, Positions, actions_of, by_name, numbers_apart
+from .names import Names, Positions, actions_of, by_name
 from .payoff import Gains, Payoff, as_lines
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
 
@@ -32,7 +32,6 @@ __all__ = [
     "matching",
     "newsvendor",
     "newsvendor_of_numbers",
-    "numbers_apart",
     "payoffs_in",
     "rock_paper_scissors",
     "same_problem",

@@ -78,17 +78,15 @@ class DecisionProblem:
         """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
 
         ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``). The
-        index and columns of a pandas frame name the actions and states, unless they are just numbered. ``actions`` and
-        ``states`` may give the same names in another order, which is then used, or new names for all of them.
+        index and columns of a pandas frame name the actions and states, unless they are just numbered.
 
         >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
         >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
         ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
         """
         if type(payoffs).__module__.split(".")[0] == "pandas" and getattr(payoffs, "ndim", 0) == 2:
-            rows, actions = _in_order(labels_along(payoffs.index), actions, "actions")
-            columns, states = _in_order(labels_along(payoffs.columns), states, "states")
-            payoffs = payoffs.iloc[slice(None) if rows is None else rows, slice(None) if columns is None else columns]
+            actions = _of_frame(labels_along(payoffs.index), actions, "actions")
+            states = _of_frame(labels_along(payoffs.columns), states, "states")
         matrix = _matrix(payoffs, "payoffs")
         least, most = float(matrix.min()), float(matrix.max())
         low = least if low is None else inputs.finite(low, "low")
@@ -227,12 +225,7 @@ class DecisionProblem:
         policy = inputs.probs_of(policy, 2, "policy")
         temperature = inputs.positive(temperature, "temperature")
         if near is not None:
-            near = inputs.probs_of(near, n_states, "near")
-            if namespace(near) is not namespace(policy) or device(near) != device(policy):
-                near = namespace(policy).asarray(to_numpy(near), device=device(policy))
-            lead_shape = tuple(policy.shape[:-1])
-            if near.ndim > policy.ndim or tuple(near.shape[:-1]) not in ((), lead_shape[policy.ndim - near.ndim :]):
-                raise ValueError(f"near must have shape {(*lead_shape, n_states)}, got {tuple(near.shape)}")
+            near = to_numpy(inputs.probs_of(near, n_states, "near"))
         xp = namespace(policy)
         policy_A = in_float64(first(policy))
         # A saturated response (probability exactly 0) says only that the lead is at least the largest possible.
@@ -249,8 +242,7 @@ class DecisionProblem:
                 f"policy is the quantal response to no belief at temperature {temperature:g}: in it action 1 leads by "
                 f"{float(xp.min(lead)):.6g} to {float(xp.max(lead)):.6g}, under a belief by {low:.6g} to {high:.6g}"
             )
-        if near is None:
-            near = xp.full(n_states, 1.0 / n_states, dtype=policy_A.dtype, device=device(policy))
+        near = xp.asarray(np.full(n_states, 1.0 / n_states) if near is None else near, device=device(policy))
         near_S = first(xp.broadcast_to(in_float64(near), (*lead.shape, n_states)))
         return astype(last(belief_with_lead(advantage, lead, near_S)), policy.dtype)
 
@@ -283,7 +275,7 @@ class DecisionProblem:
     @cached_property
     def _key(self) -> tuple[object, ...]:
         units = self._scale, self._shift, self.is_changing
-        return self.utility.shape, self.utility.tobytes(), self.actions, self.states, *units
+        return self.utility.tobytes(), self.actions, self.states, *units
 
     def __repr__(self) -> str:
         return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"
@@ -311,10 +303,8 @@ def _contrast(utility: np.ndarray) -> float:
 def a_problem(value: Any) -> DecisionProblem:
     """The problem itself; anything else is refused."""
     if not isinstance(value, DecisionProblem):
-        raise ValueError(
-            f"problem must be a DecisionProblem, got {type(value).__name__}: DecisionProblem.from_payoffs(matrix) "
-            "makes one of payoffs in any units, with one row per action and one column per state"
-        )
+        makes = "DecisionProblem.from_payoffs(matrix) makes one of payoffs, a row per action and a column per state"
+        raise ValueError(f"problem must be a DecisionProblem, got {type(value).__name__}: {makes}")
     return value
 
 
@@ -327,43 +317,21 @@ def two_states(problem: DecisionProblem) -> DecisionProblem:
 
 def same_problem(what: str, made_for: Any, problem: DecisionProblem | None) -> None:
     """Refuse what was made for another problem, and say how the two differ."""
-    if made_for != problem:
-        raise ValueError(f"{what}: {_difference(made_for, problem)}")
+    if made_for == problem:
+        return
+    apart = []
+    for part in ("actions", "states", "utility", "_scale", "_shift", "is_changing"):
+        one, other = (np.asarray(getattr(each, part, None)).tolist() for each in (made_for, problem))
+        if one != other:
+            apart.append(f"{part.strip('_')} {one} against {other}")
+    raise ValueError(f"{what}: {made_for} against {problem}, {', '.join(apart)}")
 
 
-def _difference(one: Any, other: Any) -> str:
-    if not isinstance(one, DecisionProblem) or not isinstance(other, DecisionProblem):
-        return f"{one} against {other}"
-    if one.utility.shape != other.utility.shape:
-        return f"{one} against {other}"
-    found = []
-    apart = np.abs(one.utility - other.utility)
-    if apart.max() > 0:
-        a, s = np.unravel_index(int(apart.argmax()), apart.shape)
-        found.append(f"utility[{a}, {s}] is {one.utility[a, s]:.12g} against {other.utility[a, s]:.12g}")
-    for name in ("actions", "states"):
-        mine, theirs = getattr(one, name), getattr(other, name)
-        if mine != theirs:
-            found.append(f"{name} are named {inputs.shown(mine)} against {inputs.shown(theirs)}")
-    if (one._scale, one._shift) != (other._scale, other._shift):
-        units = (f"{p._scale:.6g} x utility + {p._shift:.6g}" for p in (one, other))
-        found.append(f"payoffs are {' against '.join(units)}")
-    return f"both are {one}, but " + "; ".join(found)
-
-
-def _in_order(own: Any, wanted: Any, what: str) -> tuple[list[int] | None, Any]:
-    """The positions of a frame's labels in the order wanted (None: as they are), and the names in that order."""
-    if own is None or wanted is None:
-        return None, own if wanted is None else wanted
-    names = Names(own, what)
-    places = [names.position(name) for name in wanted]
-    if all(place is None for place in places):
-        return None, wanted
-    if set(places) != set(range(len(names.names))) or len(places) != len(names.names):
-        raise ValueError(
-            f"{what} must be those of the frame, {names}, or new names for all of them, got {list(wanted)}"
-        )
-    return places, wanted  # type: ignore[return-value]
+def _of_frame(own: list[Any] | None, given: Any, what: str) -> Any:
+    """The labels of a frame, or the names given where it has none."""
+    if own is not None and given is not None and list(map(str, own)) != list(map(str, given)):
+        raise ValueError(f"{what} must be those of the frame, in its order: {own}, got {list(given)}")
+    return given if own is None else own
 
 
 def best_of(worth_A: Array) -> Array:
@@ -391,13 +359,12 @@ def _matrix(values: Any, name: str) -> np.ndarray:
 
 
 def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:
-    try:
-        chosen = tuple(map(str, range(n) if names is None else names))
-    except TypeError as error:
-        raise ValueError(f"{name} must be a list of {n} names, got {inputs.shown(names)}") from error
+    if names is None:
+        return tuple(map(str, range(n)))
+    chosen = Names(names, name).names
     if len(chosen) != n:
         raise ValueError(f"{name} must name each of the {n} {name}, got {len(chosen)} names")
-    return chosen if names is None else Names(chosen, name).names
+    return chosen
 
 
 def belief_with_lead(advantage: np.ndarray, lead: Array, near_S: Array) -> Array:

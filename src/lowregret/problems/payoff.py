@@ -58,11 +58,7 @@ class Payoff:
         low, high = inputs.finite(self.low, "low"), inputs.finite(self.high, "high")
         if not low < high or not high - low < inputs.LARGEST:
             raise ValueError(f"low must be below high, got {low:.6g} and {high:.6g}")
-        given = self.actions.tolist() if isinstance(self.actions, np.ndarray) else self.actions
-        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or len(given) == 0:
-            raise ValueError(f"actions must be a list of at least one action, got {inputs.shown(self.actions)}")
-        actions = tuple(given)
-        inputs.keep(self, low=low, high=high, actions=actions, outcomes=_range(self.outcomes))
+        inputs.keep(self, low=low, high=high, actions=_listed(self.actions), outcomes=_range(self.outcomes))
         _ = self.action_names  # all different
         if self.knots is not None:
             inputs.keep(self, knots=frozen(self._all_knots()))
@@ -95,16 +91,10 @@ class Payoff:
         if rows_AxM.ndim != 2 or rows_AxM.shape[1] != len(at_M) or not np.isfinite(rows_AxM).all():
             rows = f"rows of {len(at_M)} finite numbers, one for each of the knots"
             raise ValueError(f"payoffs must be {rows}, got {inputs.shown(payoffs)}")
-        if not isinstance(outcomes, (list, tuple)) or len(outcomes) != 2:
-            raise ValueError(f"outcomes must be the least and the most that can come, got {inputs.shown(outcomes)}")
         ends = [end if own is None else own for own, end in zip(outcomes, (-math.inf, math.inf), strict=True)]
-        given = actions.tolist() if isinstance(actions, np.ndarray) else actions
-        listed = range(len(rows_AxM)) if given is None else given
-        named = tuple(listed) if isinstance(listed, Sequence) else ()
+        named = _listed(range(len(rows_AxM)) if actions is None else actions)
         if len(named) != len(rows_AxM):
-            raise ValueError(
-                f"actions must be {len(rows_AxM)}, one for each row of payoffs, got {inputs.shown(actions)}"
-            )
+            raise ValueError(f"actions must be {len(rows_AxM)}, one for each row of payoffs, got {len(named)}")
         lines = Lines(named, tuple(at_M.tolist()), tuple(map(tuple, rows_AxM.tolist())))
         least, most = float(rows_AxM.min()) if low is None else low, float(rows_AxM.max()) if high is None else high
         return cls(lines, named, least, most, knots=at_M, outcomes=ends)
@@ -164,10 +154,10 @@ class Payoff:
         if self.knots is not None:
             off = np.abs(found - self.utilities(outcomes))
             if off.size and off.max() > 16 * _BEND:
-                at = tuple(np.argwhere(off > 16 * _BEND)[0].tolist())
+                a, *at = np.argwhere(off > 16 * _BEND)[0].tolist()
                 raise ValueError(
-                    f"knots must be all outcomes at which a payoff bends: at outcome {outcomes[at[1:]]:.6g} that of "
-                    f"{inputs.shown(self.actions[at[0]])} of the actions is not on the line between its knots"
+                    f"knots must be all outcomes at which a payoff bends: that of action {self.actions[a]!r} is not on "
+                    f"the line between its knots at outcome {outcomes[tuple(at)]:.6g}"
                 )
         return found
 
@@ -216,15 +206,15 @@ class Payoff:
         array = inputs.numbers_of(values, name, "a number or an array of numbers")
         if shape is not None and array.shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-        if not np.isfinite(array).all():
-            bad = ~np.isfinite(array)
-            raise inputs.misplaced(f"{name} must be finite, got {int(bad.sum())} that are not%s", bad)
+        if not (finite := np.isfinite(array)).all():
+            raise inputs.misplaced(f"{name} must be finite, got {int((~finite).sum())} that are not%s", ~finite)
         least, most = self.outcomes
-        if array.size and (array.min() < least or array.max() > most):
+        outside = (array < least) | (array > most)
+        if outside.any():
             raise inputs.misplaced(
                 f"{name} must lie in the payoff's outcomes, {least:.6g} to {most:.6g}, "
                 f"got {array.min():.6g} to {array.max():.6g}%s: clip them, or say outcomes=... in the Payoff",
-                (array < least) | (array > most),
+                outside,
             )
         return array
 
@@ -250,15 +240,7 @@ class Payoff:
         """What ``fn`` returns, ``[A, ...]``, in the right shape but otherwise unchecked."""
         found = np.empty((self.n_actions, *outcomes.shape))
         for a, action in enumerate(self.actions):
-            try:
-                paid = self.fn(action, outcomes.copy())
-            except Exception as error:  # a caller's function may raise anything
-                given = f"{inputs.shown(action)}, at outcomes {inputs.shown(outcomes)}: {error}"
-                raise ValueError(f"fn failed with {type(error).__name__} for one of the actions, {given}") from error
-            if type(paid) is np.ndarray and paid.shape == outcomes.shape and paid.dtype == np.float64:
-                found[a] = paid  # the usual case
-                continue
-            paid = inputs.numbers_of(paid, "fn", "a function that returns numbers for an array of outcomes")
+            paid = np.asarray(self.fn(action, outcomes.copy()), dtype=np.float64)
             if paid.shape not in (outcomes.shape, ()):
                 raise ValueError(
                     f"fn must return payoffs of the outcomes' shape {outcomes.shape}, got {paid.shape} for action "
@@ -273,10 +255,10 @@ class Payoff:
         slack = _BEND * (self.high - self.low)
         right = (found >= self.low - slack) & (found <= self.high + slack)  # a NaN is neither
         if not right.all():
-            at = tuple(np.argwhere(~right)[0].tolist())
+            a, *at = np.argwhere(~right)[0].tolist()
             raise ValueError(
-                f"fn must return payoffs from low = {self.low:.6g} to high = {self.high:.6g}, got {found[at]:.6g} for "
-                f"{inputs.shown(self.actions[at[0]])} of the actions, at outcome {outcomes[at[1:]]:.6g}"
+                f"fn must return payoffs from low = {self.low:.6g} to high = {self.high:.6g}, got "
+                f"{found[(a, *at)]:.6g} for action {self.actions[a]!r} at outcome {outcomes[tuple(at)]:.6g}"
             )
         return found
 
@@ -335,6 +317,13 @@ def as_lines(payoff: Payoff) -> Payoff:
         return payoff
     more = {"outcomes": payoff.outcomes, "low": payoff.low, "high": payoff.high}
     return Payoff.from_knots(payoff.payoffs(payoff.knots), payoff.knots, payoff.actions, **more)
+
+
+def _listed(actions: Any) -> tuple[Any, ...]:
+    given = tuple(actions.tolist() if isinstance(actions, np.ndarray) else actions)
+    if not given or isinstance(actions, str):
+        raise ValueError(f"actions must be a list of at least one action, got {inputs.shown(actions)}")
+    return given
 
 
 def _range(outcomes: Any) -> tuple[float, float]:

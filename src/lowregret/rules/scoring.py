@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, as_array, astype, constant, count_up, namespace, running_sum
-from ..problems import DecisionProblem, numbers_apart, two_states
+from ..problems import DecisionProblem, two_states
 from .tips import envelope, in_unit, sequences_of, unit_numbers
 
 _LOOKED_AT = np.linspace(0.0, 1.0, 257)  # the forecasts at which a claimed rule is tried
@@ -188,7 +188,8 @@ def problem_of(rule: ScoringRule, n_actions: int | None = None, forecasts: Any =
     ends = np.concatenate([[0.0], envelope(payoffs).tips, [1.0]])
     risk = -np.max(np.stack([1 - ends, ends], axis=1) @ payoffs.T, axis=1)
     error = float(np.max(risk - rule.bayes_risk(ends)))
-    names = numbers_apart(forecasts_A, 4)
+    short = [f"{forecast:.4g}" for forecast in forecasts_A]
+    names = short if len(set(short)) == len(short) else list(map(repr, forecasts_A.tolist()))  # all different
     return Approximation(DecisionProblem.from_payoffs(payoffs, actions=names), forecasts_A, max(0.0, error))
 
 
