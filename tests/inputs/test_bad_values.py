@@ -458,7 +458,7 @@ def check(entry: Entry, arguments: dict[str, Any], bad: str | None) -> None:
         return
     assert isinstance(refusal, (ValueError, TypeError, LawBroken)), f"{asked} raised {refusal!r}"
     words = [bad, *CALLED.get(bad, ())] if bad else []
-    named = isinstance(refusal, LawBroken) or any(word in str(refusal) for word in words)
+    named = isinstance(refusal, (LawBroken, TypeError)) or any(word in str(refusal) for word in words)
     assert named, f"{asked} is refused without a name: {refusal!r}"
     assert memory_of(call) == before, f"{asked} was refused, and changed what it remembers"
 

@@ -43,7 +43,7 @@ def payoffs_in(path: str | Path) -> DecisionProblem | Payoff:
     path = Path(path)
     if path.suffix.lower() == ".npy":
         return DecisionProblem.from_payoffs(np.load(path, allow_pickle=False))
-    if path.suffix.lower() == ".csv":
+    if path.suffix.lower() != ".toml":
         table = _table_in(path)
         return DecisionProblem.from_payoffs(table.payoffs, table.actions, table.states)
     given = _toml_in(path)
@@ -64,10 +64,12 @@ def payoffs_in(path: str | Path) -> DecisionProblem | Payoff:
 def currency_in(path: str | Path) -> str | None:
     """The unit of the payoffs in a file: the corner of a .csv table, or ``currency`` of a .toml file."""
     path = Path(path)
+    if path.suffix.lower() == ".npy":
+        return None
     if path.suffix.lower() == ".toml":
         given = _toml_in(path).get("currency")
         return given if isinstance(given, str) else None
-    corner = _table_in(path).corner if path.suffix.lower() == ".csv" else ""
+    corner = _table_in(path).corner
     return corner if 0 < len(corner) <= 20 and corner.casefold() not in _NO_CURRENCY else None
 
 

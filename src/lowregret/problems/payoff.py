@@ -91,7 +91,7 @@ class Payoff:
         if rows_AxM.ndim != 2 or rows_AxM.shape[1] != len(at_M) or not np.isfinite(rows_AxM).all():
             rows = f"rows of {len(at_M)} finite numbers, one for each of the knots"
             raise ValueError(f"payoffs must be {rows}, got {inputs.shown(payoffs)}")
-        ends = [end if own is None else own for own, end in zip(outcomes, (-math.inf, math.inf), strict=True)]
+        ends = [(math.inf if i else -math.inf) if end is None else end for i, end in enumerate(outcomes)]
         named = _listed(range(len(rows_AxM)) if actions is None else actions)
         if len(named) != len(rows_AxM):
             raise ValueError(f"actions must be {len(rows_AxM)}, one for each row of payoffs, got {len(named)}")
