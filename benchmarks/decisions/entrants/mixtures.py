@@ -126,18 +126,20 @@ class _Experts:
 
 
 class AdaHedge(_Experts):
-    """AdaHedge (``policies.ExpertHedge``) over them."""
+    """AdaHedge over them."""
 
     def __init__(self, scene: Scene, mixture: bool) -> None:
         super().__init__(scene, mixture)
-        self.hedge = lr.policies.ExpertHedge(self.experts, scene.problem.span)
+        self.hedge = lr.policies.AdaHedge(
+            lr.DecisionProblem(np.zeros((self.experts, 1)))
+        )  # its actions are the experts
         self.memory = self.hedge.start((scene.R,))
 
     def advise(self, laws_RxS: np.ndarray) -> np.ndarray:
         return (np.asarray(self.hedge.policy(self.memory))[:, None] @ self.plays(laws_RxS))[:, 0]
 
     def observe(self, laws_RxS: np.ndarray, states_R: np.ndarray) -> None:
-        self.memory = self.hedge.update(self.memory, self.paid(laws_RxS, states_R))
+        self.memory = self.hedge.paid(self.memory, self.paid(laws_RxS, states_R))
 
 
 class FixedShare(_Experts):

@@ -28,7 +28,6 @@ from ..certificates.bounds import Bound
 from ..memory import where as choose
 from ..problems import DecisionProblem, a_problem, action_utilities
 from .contract import Policy
-from .experts import ExpertHedge, ExpertMemory
 
 
 class HedgeMemory(NamedTuple):
@@ -90,6 +89,14 @@ class Hedge(Policy):
 # Beside the Hedge of Section 2.3: AdaHedge, which needs no horizon, and fixed share, which tracks changes.
 
 
+_LEAST = 1e-300  # a smaller gap is none: the rate that it asks for would be no finite number
+
+
+class AdaHedgeMemory(NamedTuple):
+    lead_A: Array  # [..., A], what each action earned so far, below the best of them
+    gap: Array  # [...], the mixability gaps so far: by how much mixing fell short of the rate's soft maximum
+
+
 @dataclass(frozen=True)
 class AdaHedge(Policy):
     """Hedge that sets its own rate, ln A / (mixability gaps so far): no horizon, no range, no temperature.
@@ -106,19 +113,44 @@ class AdaHedge(Policy):
     def __post_init__(self) -> None:
         a_problem(self.problem)
 
-    @cached_property
-    def _experts(self) -> ExpertHedge:
-        return ExpertHedge(self.problem.n_actions, self.problem.span)
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> AdaHedgeMemory:
+        xp, where, shape = namespace(like), device(like), inputs.batch_shape_of(batch_shape)
+        zeros = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
+        return AdaHedgeMemory(zeros, zeros[..., 0])
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ExpertMemory:
-        return self._experts.start(batch_shape, like)
+    def policy(self, memory: AdaHedgeMemory) -> Array:
+        return last(self._weights(first(memory.lead_A), memory.gap))
 
-    def policy(self, memory: ExpertMemory) -> Array:
-        return self._experts.policy(memory)
-
-    def update(self, memory: ExpertMemory, token: Array) -> ExpertMemory:
+    def update(self, memory: AdaHedgeMemory, token: Array) -> AdaHedgeMemory:
         token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(memory.gap.shape), like=memory.gap)
-        return self._experts.update(memory, last(action_utilities(self.problem, token, memory.lead_N)))
+        return self.paid(memory, last(action_utilities(self.problem, token, memory.lead_A)))
+
+    def paid(self, memory: AdaHedgeMemory, earned: Array) -> AdaHedgeMemory:
+        """The memory after a step in which the actions ``earned`` ``[..., A]``, whatever came; unchecked."""
+        lead_A, gap, earned_A = first(memory.lead_A), memory.gap, first(earned)
+        xp = namespace(gap)
+        mixed = total(self._weights(lead_A, gap) * earned_A)
+        ahead_A = lead_A + earned_A
+        rise = self._soft_max(ahead_A, gap) - self._soft_max(lead_A, gap)
+        opened = xp.clip(rise - mixed, 0.0, None)
+        return AdaHedgeMemory(last(ahead_A - xp.max(ahead_A, axis=0)), gap + opened)
+
+    def _rate(self, gap: Array) -> Array:
+        """ln A / gap, and ln A where there is no gap yet: all have then earned the same, and any rate will do."""
+        xp = namespace(gap)
+        return math.log(self.problem.n_actions) / xp.where(gap > _LEAST, gap, xp.ones_like(gap))
+
+    def _weights(self, lead_A: Array, gap: Array) -> Array:
+        return softmax(lead_A * self._rate(gap))
+
+    def _soft_max(self, lead_A: Array, gap: Array) -> Array:
+        """ln mean_a exp(rate lead_a) / rate; the maximum itself before the first gap, when the rate is infinite."""
+        xp, A = namespace(gap), self.problem.n_actions
+        best, rate = xp.max(lead_A, axis=0), self._rate(gap)
+        if A == 1:
+            return best
+        below = xp.log(total(xp.exp((lead_A - best) * rate)) / A) / rate
+        return xp.where(gap > _LEAST, best + below, best)
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
         """What it loses at most in the first ``horizon`` steps, for every number of them."""
