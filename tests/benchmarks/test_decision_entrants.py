@@ -220,23 +220,6 @@ def test_fixed_share_over_the_model_and_actions_step_by_step() -> None:
         weights_N = weights_N / weights_N.sum() * (1 - player.share) + player.share / 4
 
 
-<<<<<<< HEAD
-=======
-@pytest.mark.parametrize("mixture", [False, True])
-def test_adahedge_keeps_its_bound_against_each_expert(mixture: bool) -> None:
-    laws_RxTxS, states_RxT = worlds()
-    player = AdaHedge(Scene(PROBLEM, R, T, 1), mixture=mixture)
-    behind_RxN = np.zeros((R, player.experts))
-    for t in range(T):
-        played_RxA = player.advise(laws_RxTxS[:, t])
-        paid_RxA = PROBLEM.utility.T[states_RxT[:, t]]
-        behind_RxN += (player.waiting[0] @ paid_RxA[:, :, None])[:, :, 0] - (played_RxA * paid_RxA).sum(axis=1)[:, None]
-        player.observe(laws_RxTxS[:, t], states_RxT[:, t])
-    assert behind_RxN.max() <= PROBLEM.span * (1 + math.sqrt(1 + T * math.log(player.experts)))
-    assert behind_RxN.min() < -10  # it left the worse one
-
-
->>>>>>> 0ed25e67 (AdaHedge is one class: what experts are paid goes into it as what its actions earn)
 # Monitors with a promise
 
 
