@@ -90,10 +90,6 @@ def rounded(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col("p_dry", "p_wet").round().cast(pl.Int64))
 
 
-def zoned(frame: pl.DataFrame, zone: str) -> pl.DataFrame:
-    return frame.with_columns(pl.col("ds").cast(pl.Datetime("us")).dt.replace_time_zone(zone))
-
-
 FILES: dict[str, Callable[[Path], Any]] = {
     "csv": lambda at: put(at / "log.csv"),
     "a name in capitals": lambda at: put(at / "LOG.CSV"),
@@ -133,7 +129,6 @@ FILES: dict[str, Callable[[Path], Any]] = {
     "an empty file": lambda at: both(at / "log", LOG, LOG[:0], "jsonl"),
     "texts and categories": lambda at: both(at / "log", LOG[:50].cast({"y": pl.Enum(SHOP.states)}), LOG[50:], "arrow"),
     "dates and times": lambda at: both(at / "log", LOG[:9], LOG[9:].cast({"ds": pl.Datetime("ms")})),
-    "zones": lambda at: both(at / "log", zoned(LOG[:90], "UTC"), zoned(LOG[90:], "Asia/Tokyo")),
 }
 FRAMES: dict[str, Callable[[], Any]] = {
     "lazy": LOG.lazy,

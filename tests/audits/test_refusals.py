@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 import polars as pl
@@ -20,6 +21,7 @@ STALL = lr.problems.newsvendor_of_numbers([0, 10, 20], price=5, cost=3)
 GOOD: dict[str, Any] = {"stream": ["a"] * 3, "step": [1, 2, 3], "y": ["dry", "wet", "dry"], "p_dry": [0.4] * 3}
 GOOD |= {"p_wet": [0.6] * 3, "odd": [1, 2, 3]}
 SALES: dict[str, Any] = {"y": [1.0, 2.0, 3.0], "q10": [0.0] * 3, "q90": [5.0] * 3}
+ROME = ZoneInfo("Europe/Rome")
 NOON, UTC = datetime.datetime(2026, 1, 1, 12), datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
@@ -54,22 +56,16 @@ def linked(at: Path) -> Path:
     return at
 
 
-def piped(at: Path) -> Path:
-    os.mkfifo(at / "log.parquet")
-    return at / "log.parquet"
-
-
 # What the log is (rows are a frame, bytes a text), which columns it has, and what the refusal must say.
 BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     # What is no log
     "a column": (pd.Series([1]), {}, "the frame must have columns that Polars knows"),
     "a number": (3, {}, "a log must be a path, several paths, or a frame, got 3"),
-    "a name twice": (pd.DataFrame([[1, 2]], columns=[1, "1"]), {}, "must have different names, and 1 is there twice"),
+    "a name twice": (pd.DataFrame([[1, 2]], columns=[1, "1"]), {}, "columns must have different names"),
     "no file": (lambda at: at / "nowhere.csv", {}, "there is no file, folder or glob of a log at .*nowhere.csv"),
     "an empty folder": (lambda at: at, {}, "must be a file that ends in"),
     "several kinds": (lambda at: [file("1.csv")(at), file("2.pq")(at)], {}, "of one kind, got 1.csv, 2.pq"),
     "a link to nothing": (linked, {}, "log.csv: it is not a regular file"),
-    "a pipe": (piped, {}, "log.parquet: it is not a regular file"),
     "broken Parquet": (file("log.parquet"), {}, "log.parquet: it cannot be read: "),
     "broken JSON": (file("log.ndjson"), {}, "log.ndjson: it cannot be read: "),
     "cut off": (file("log.csv.gz", b"\x1f\x8b\x08\x00"), {}, "log.csv.gz: it is not CSV in UTF-8"),
@@ -81,13 +77,13 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     # Files that do not go together
     "other columns": (two(GOOD, rows(p_wet=None)), {}, "2.parquet: it has no column p_wet, and other files of the log"),
     "with and without zones": (two(rows(step=[NOON] * 3), rows(step=[UTC] * 3)), {}, "step holds Datetime.*UTC.*, and"),
+    "other zones": (two(rows(step=[UTC] * 3), rows(step=[UTC.astimezone(ROME)] * 3)), {}, "step holds Datetime.*Rome"),
     "days and numbers": (two(rows(step=[NOON.date()] * 3), GOOD), {}, "2.parquet: .* step holds Int64, and Date in"),
     "a row of the second": (two(GOOD, rows(y=["dry", "wet", "x"], step=[4, 5, 6])), {}, "2.parquet, row 3: .*got 'x'"),
     # Columns
     "no outcomes": (rows(y=None), {}, "there must be a column of outcomes.* say which of stream, .*--state NAME"),
     "no such column": (GOOD, {"order": "day"}, "the column of order must be one of stream, .*, got 'day'"),
     "two parts": (GOOD, {"order": "odd", "stream": "odd"}, "must be different columns, got odd, odd and y"),
-    "a column none": (rows(none=[1] * 3), {"stream": "none"}, "'none' says that .*, and one has that name: rename it"),
     "a header twice": (text("a,1,dry,.5,.5").replace(b"stream", b"y"), {}, "y is there twice or more"),
     "lists as streams": (rows(stream=[["a"]] * 3), {}, r"stream must hold names or numbers, got List\(String\)"),
     "bytes as states": (rows(y=[b"dry"] * 3), {}, "y must hold names or numbers, got Binary"),
@@ -104,8 +100,8 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a model and quantiles": (SALES, {"model": "A", "quantiles": {0.1: "q10"}}, "a model or quantiles, not both"),
     "a level twice": (SALES | {"0.1": [1.0] * 3}, {}, "'q10' and '0.1' are both the quantile at level 0.1"),
     "a level of one digit": (SALES | {"q5": [1.0] * 3}, {}, "q5 may be the quantile at 0.05 or at 0.5"),
-    "quantiles of states": (rows(), {"quantiles": {0.5: "p_wet"}}, "this problem has states: probs"),
-    "probabilities of a number": (SALES, {"probs": "q10"}, "the outcomes of this problem are numbers: quantiles"),
+    "quantiles of states": (rows(), {"quantiles": {0.5: "p_wet"}}, "where the problem has states: probs"),
+    "probabilities of a number": (SALES, {"probs": "q10"}, "name no probs or payoffs where .* are numbers: quantiles"),
     "a reference without levels": (SALES, {"references": {"desk": ["q10"]}}, "must have columns by level, got"),
     # Rows
     "no number": (rows(p_wet=["0.6", "much", "0.6"]), {}, r"row 2: a probability \(p_wet\) is missing .*, got 'much'"),
@@ -114,6 +110,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "another state": (rows(y=["dry", "snow", "snow"]), {}, r"row 2: the state \(y\) .*'snow'; one more row has it"),
     "no stream": (rows(stream=["a", None, "a"]), {}, r"row 2: the stream \(stream\) is missing"),
     "a stream that is none": (rows(stream=[1.0, 1.0, float("nan")]), {}, r"row 3: the stream \(stream\) is missing"),
+    "bools as steps": (rows(step=[True, False, True]), {}, r"times \(step\) must be .* texts, got Boolean"),
     "a step between": (rows(step=["1", "2", "2.5"]), {}, r"row 3: the step \(step\) must be .*, got '2.5'"),
     "a scale beyond": (GOOD, {"scale": "odd"}, r"row 2: the scale \(odd\) must be above 0 and at most 1, got 2"),
     "a step twice": (rows(step=[1, 2, 1]), {}, "row 3: 1 of stream 'a' is there twice, also in row 1"),

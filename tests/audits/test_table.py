@@ -50,20 +50,9 @@ def test_a_single_column_of_times_is_the_order_whatever_its_name(name: str, prob
 
 def test_of_several_columns_of_times_the_caller_says_which() -> None:
     rows = shuffled(dated(dated(shops().with_columns(again="step"), "valid").with_columns(step="again"), "issued"))
-    with pytest.raises(Refused, match="valid, issued hold times, and those of valid do not ascend: --order NAME says"):
+    with pytest.raises(ValueError, match="valid, issued hold times: --order NAME says which of them has the steps"):
         audit(rows, SHOP)
-    found = audit(rows, SHOP, columns={"order": "valid"})
-    assert gained(found) == gained(audit(rows.sort("valid"), SHOP)) == gained(audit(shops(), SHOP))
-    pooled = rows.sort("valid").rename({"unique_id": "shop"})
-    with pytest.raises(Refused, match="valid, issued hold times, and rows of one stream have the same: --order NAME"):
-        audit(pooled, SHOP)
-    assert gained(audit(pooled, SHOP, columns={"order": "issued"})) == gained(found)
-
-
-def test_texts_with_offsets_that_do_not_ascend_are_refused_likewise() -> None:
-    times = pl.Series([time.isoformat() for time in hours(150, "Europe/Berlin")])
-    with pytest.raises(Refused, match="valid, known hold times, and those of valid do not ascend: --order NAME says"):
-        audit(shuffled(one(valid=times, known=times)), SHOP)
+    assert gained(audit(rows, SHOP, columns={"order": "valid"})) == gained(audit(shops(), SHOP))
 
 
 @pytest.mark.parametrize("name", ["ds", "Datum"])
@@ -112,14 +101,10 @@ def test_numbers_of_steps_that_skip_are_gaps_and_not_refused() -> None:
     assert found.streams["steps"].to_list() == [56, 75]
 
 
-def test_a_repeated_local_hour_says_that_clocks_changed() -> None:
+def test_a_repeated_local_hour_says_that_clocks_may_have_changed() -> None:
     local = [time.replace(tzinfo=None) for time in hours(150, "Europe/Berlin")]
-    with pytest.raises(Refused, match=r"row 28: 2024-10-27T02:00:00 is there twice, also in row 27; clocks may have"):
+    with pytest.raises(Refused, match=r"row 28: 2024-10-27T02:00:00 is there twice, also in row 27; if clocks were"):
         audit(one(ds=local), SHOP)
-    other = [time if time != local[27] else local[100] for time in local]
-    with pytest.raises(Refused) as refused:
-        audit(one(ds=other), SHOP)
-    assert "clocks" not in str(refused.value)
 
 
 # The streams.

@@ -142,7 +142,6 @@ def times(kind: str, zone: str, at: np.ndarray) -> list[Any]:
         "iso": [day.strftime("%Y-%m-%d") for day in days],
         "iso minutes": [hour.strftime("%Y-%m-%d %H:%M") for hour in hours],
         "offsets": [hour.isoformat() for hour in there],
-        "durations": [datetime.timedelta(hours=int(t)) for t in at],
     }
     return found.get(kind) or [int(hour.timestamp()) * unix for hour in hours]
 
@@ -152,7 +151,6 @@ KINDS = (
     *DATED,
     "numbers",
     "texts of numbers",
-    "durations",
     "unix s",
     "unix ms",
     "unix us",
@@ -250,8 +248,8 @@ def told_apart(frame: pl.DataFrame, stream: str, order: str) -> bool:
 def written(rng: np.random.Generator, frame: pl.DataFrame, kind: str, stream: str, folder: Path) -> Any:
     """The log in one of the forms that a log may have."""
     kinds = ["polars", "lazy", "pandas", "parquet", "feather"]
-    kinds += ["ndjson"] * (kind not in ("dates", "weeks", "months", "datetimes", "zoned", "durations"))
-    kinds += ["csv", "tsv", "semicolons"] * (kind != "durations" and "probs" not in frame.columns)
+    kinds += ["ndjson"] * (kind not in ("dates", "weeks", "months", "datetimes", "zoned"))
+    kinds += ["csv", "tsv", "semicolons"] * ("probs" not in frame.columns)
     how = str(rng.choice(kinds))
     if how in ("polars", "lazy"):
         return frame.lazy() if how == "lazy" else frame

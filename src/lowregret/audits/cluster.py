@@ -6,11 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .cells import plain
 from .columns import Found
 from .parts import Summary, Whole, judged_table, part_of, whole_of
 from .reading import Log, Refused, scanned
 from .settings import AuditSettings
-from .table import checked, of_plain
+from .table import checked
 
 _RETRIES = 5  # of a task whose worker was lost
 _TASKS = 4  # per core
@@ -29,7 +30,8 @@ def on_ray(
     if not ray.is_initialized():
         here = {} if os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
         ray.init(log_to_driver=False, **here)
-    found, whole, shared = of_plain(log, found, problem, lambda rows, kind: whole_of(rows, kind, log, found))
+    with log.reading():
+        found, whole, shared = whole_of(*plain(log, found, problem), log, found)
     judge = ray.remote(judged_part).options(max_retries=_RETRIES)
     given, n = ray.put((found, problem, how, whole, shared)), _TASKS * int(ray.cluster_resources().get("CPU", 1))
 
@@ -50,9 +52,8 @@ def judged_part(paths: Sequence[Path], given: tuple[Any, ...], part: int, n: int
     found, problem, how, whole, shared = given
     try:
         log = scanned(paths)
-        rows, kind = of_plain(
-            log, found, problem, lambda rows, kind: (rows.filter(part_of(n) == part).collect(engine="streaming"), kind)
-        )
+        query, kind = plain(log, found, problem)
+        rows = log.collected(query.filter(part_of(n) == part))
         if not len(rows):
             return None
         return judged_table(checked(rows, kind, log, found, problem, how.tolerance, shared), problem, how, whole)

@@ -17,7 +17,7 @@ from .gating import FAILED, Differences, Gate, Gates, judged, range_of, scores_a
 from .reading import ROW, Log, Refused, log_of
 from .recording import Recording
 from .settings import AuditSettings, Columns
-from .table import collected, table_of
+from .table import table_of
 from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of, spelling
 
 _WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
@@ -66,13 +66,13 @@ def gate_scores(
         if name not in source.schema:
             raise ValueError(f"the column of {role} must be one of {listed(source.schema)}, got {inputs.shown(name)}")
     rows = source.filled(list(source.schema))  # without blank lines
-    table = collected(source, rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
+    table = source.collected(rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
     if not len(table):
         raise Refused(source.source, None, "it has no rows")
     kind, zone = NUMBERS, None
     if order is not None:
         texts = source.head([order])[order] if table.schema["order"] == pl.String else ()
-        moments = moments_of("order", table.schema["order"], *spelling(texts))
+        moments = moments_of("order", table.schema["order"], spelling(texts))
         table, kind, zone = table.with_columns(order=moments.at), moments.kind, moments.zone
     for role in keys:
         _refuse(table, pl.col(role).is_null(), source, named[role], f"{named[role]} must name the {role} in every row")

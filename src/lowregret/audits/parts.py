@@ -1,7 +1,6 @@
 """The parts of an audit: a log in one table, or dealt out by stream on the disk; streams judged side by side."""
 
 import math
-import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,12 +14,13 @@ import polars as pl
 from ..engine import ExactTest
 from ..engine.loop import form_of
 from ..guard import Guard
+from .cells import plain
 from .columns import Found
 from .judging import in_payoffs, judge
 from .reading import Log, Refused
 from .recording import Block
 from .settings import AuditSettings
-from .table import Shared, Table, checked, of_plain, table_of
+from .table import Shared, Table, checked, table_of
 from .times import NUMBERS, ROWS, ZONED, Clock, Rhythms, local, numbered
 
 BINS, POINTS = 10, 240  # of probabilities; of a curve
@@ -55,18 +55,15 @@ def dealt(log: Log, found: Found, problem: Any, how: AuditSettings, folder: Path
         ends = (int(clock.local_R.min()), int(clock.local_R.max())) if clock.is_dated else (1, recording.longest)
         return Whole(recording.n_steps, len(recording.names), recording.longest, *ends, clock.is_dated), iter([table])
 
-    def dealt_out(rows: pl.LazyFrame, kind: str) -> tuple[Path, str]:
-        into = Path(tempfile.mkdtemp(dir=folder))
-        key = {"part": part_of(math.ceil(size / _PART))}
-        each = pl.PartitionBy(into, key=key, include_key=False, approximate_bytes_per_file=1 << 40)
+    rows, kind = plain(log, found, problem)
+    key = {"part": part_of(math.ceil(size / _PART))}
+    each = pl.PartitionBy(folder, key=key, include_key=False, approximate_bytes_per_file=1 << 40)
+    with log.reading():
         rows.sink_parquet(each, compression="lz4", engine="streaming", mkdir=True, maintain_order=False)
-        return into, kind
-
-    into, kind = of_plain(log, found, problem, dealt_out)
-    rows = pl.scan_parquet(into / "*" / "*.parquet", hive_partitioning=False)
+    rows = pl.scan_parquet(folder / "*" / "*.parquet", hive_partitioning=False)
     found, whole, shared = whole_of(rows, kind, log, found)
-    each = (pl.read_parquet(part / "*.parquet", hive_partitioning=False) for part in sorted(into.iterdir()))
-    return whole, (checked(rows, kind, log, found, problem, how.tolerance, shared) for rows in each)
+    tables = (pl.read_parquet(part / "*.parquet", hive_partitioning=False) for part in sorted(folder.iterdir()))
+    return whole, (checked(rows, kind, log, found, problem, how.tolerance, shared) for rows in tables)
 
 
 def part_of(n: int) -> pl.Expr:

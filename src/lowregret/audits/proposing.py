@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +13,9 @@ import numpy as np
 import polars as pl
 
 from ..problems import DecisionProblem
-from .columns import NO_STREAM, Found, Values, found_columns, listed, quantile_columns
-from .reading import MISSING, TEXTS, Log, Refused, log_of
+from .columns import NO_STREAM, listed, probability_columns, quantile_columns, times_in, usual_columns
+from .reading import MISSING, TEXTS, Log, Refused, log_of, numbers_in
 from .settings import Columns
-from .table import collected
 from .times import moments_of, spelling
 
 _SEEN = 200_000  # rows
@@ -35,30 +35,28 @@ class Proposal(NamedTuple):
 
 def proposed(path: str | Path) -> Proposal:
     """The settings that the first rows of a log propose; of what they leave open the alternatives stand in comments."""
-    source = log_of(path)
-    rows = _typed(source, collected(source, source.rows.select(name for name in source.schema if name).head(_SEEN)))
-    if not len(rows):
-        raise Refused(source.source, None, "it has no rows")
+    rows = _typed(log_of(path))
     log = log_of(rows)
-    keys, quantiles = _keys(log), {model: own for model, own in quantile_columns(rows.columns).items() if len(own) > 1}
-    taken = [*keys.needed, *(name for own in quantiles.values() for name in own.values())]
+    keys = usual_columns(rows.columns, Columns())
+    order = [keys["order"]] if keys["order"] else [name for name in times_in(log, rows.columns) if not _is_later(name)]
+    quantiles = {model: own for model, own in quantile_columns(rows.columns).items() if len(own) > 1}
+    taken = [*filter(None, keys.values()), *order[:1], *(name for own in quantiles.values() for name in own.values())]
     states, models = list[str](), dict[str, Any]()
     if quantiles:
         role, payoffs_name = "quantiles", "payoffs.toml"
         models = {model: {f"{a:g}": own[a] for a in sorted(own)} for model, own in quantiles.items()}
-        numbers = rows.select(pl.selectors.numeric()).columns
-        state = [keys.state] if keys.state else [name for name in numbers if name not in taken]
+        numbers = [name for name in rows.select(pl.selectors.numeric()).columns if name not in taken]
+        state = [keys["state"]] if keys["state"] else numbers
         payoffs = _of_numbers(rows[state[0]].cast(pl.Float64, strict=False).drop_nulls() if state else pl.Series([0.0]))
     else:
         role, payoffs_name = "probs", "payoffs.csv"
-        found = {name: own for name in rows.columns if (own := _models(log, rows, name))}
-        state = [keys.state] if keys.state else [name for name, (_, own) in found.items() if own]
+        found = {name: own for name in rows.columns if (own := _models(rows, name))}
+        state = [keys["state"]] if keys["state"] else [name for name, (_, own) in found.items() if own]
         states, models = found.get(state[0], (states, models)) if len(state) == 1 else (states, models)
         payoffs = _table(states or ["state 1", "state 2"])
     free = rows.select(~pl.selectors.nested() & ~pl.selectors.binary() & ~pl.selectors.float()).columns
     free = [name for name in free if name not in [*taken, *state]]
-    known_at, stream = _known_at(log, rows, keys, free), _streams(rows, keys, free)
-    order = [keys.order] if keys.order else [name for name in keys.rivals if not _says_known(name)]
+    known_at = _known_at(log, order[0], free) if len(order) == 1 else []
     chosen = "" if "" in models else next(iter(models)) if len(models) == 1 else None
     lines = [
         "# How `lowregret audit --config audit.toml` audits this log, by its first rows: check every line, and fill in",
@@ -68,7 +66,7 @@ def proposed(path: str | Path) -> Proposal:
         f"payoffs = {_quoted(payoffs_name)}",
         "",
         "[columns]",
-        _line("stream", stream),
+        _line("stream", _streams(rows, keys["stream"], order, free)),
         _line("order", order) if order else '# order = "date"  # rows are in the order in which they stand',
         _line("state", state) + (f"  # {', '.join(map(_quoted, states))}" if states else ""),
         *([_line("known_at", known_at)] if known_at else []),
@@ -85,16 +83,17 @@ def proposed(path: str | Path) -> Proposal:
     return Proposal("\n".join(lines) + "\n", payoffs_name, payoffs, tuple(notes))
 
 
-def _typed(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
-    """Texts that are all numbers as numbers, floats that are all whole as integers; nothing where nothing stands."""
-    found = []
+def _typed(log: Log) -> pl.DataFrame:
+    """Its first rows: texts that are all numbers as numbers, floats that are all whole as integers."""
+    rows, found = log.collected(log.rows.select(name for name in log.schema if name).head(_SEEN)), []
+    if not len(rows):
+        raise Refused(log.source, None, "it has no rows")
     for own in rows:
         if own.dtype in TEXTS:
             text = own.cast(pl.String).str.strip_chars()
             own = text.set(text.is_in(MISSING), None)
-            alone = Log(own.alias("text").to_frame().lazy(), has_commas=log.has_commas)
-            number = collected(log, alone.rows.select(alone.number("text", is_chance=True)))["text"]
-            own = number.alias(own.name) if number.null_count() == own.null_count() < len(own) else own
+            number = numbers_in(own, has_commas=True)
+            own = number if number.null_count() == own.null_count() < len(own) else own
         if own.dtype.is_float():  # as pandas writes whole numbers of which some are missing
             own = own.fill_nan(None)
             is_whole = own.count() > 0 and (own == own.floor()).all() and own.is_between(-1e18, 1e18).all()
@@ -103,55 +102,25 @@ def _typed(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(found)
 
 
-def _columns(log: Log, problem: DecisionProblem, **columns: Any) -> Found | None:
-    """The columns of a log, None where some are missing; times at which outcomes were known are not its order."""
-    try:
-        found = found_columns(log, problem, Columns(**columns))
-        times = [name for name in found.rivals if not _says_known(name)]
-        return found_columns(log, problem, Columns(**columns, order=times[0])) if len(times) == 1 else found
-    except Refused:
-        raise
-    except ValueError:
-        return None
-
-
-def _says_known(name: str) -> bool:
+def _is_later(name: str) -> bool:
+    """Whether a column of times is called as one that says when outcomes were known."""
     return any(word in name.casefold() for word in _KNOWN)
 
 
-def _keys(log: Log) -> Found:
-    """The streams, the steps and the outcomes by their usual names or types; an outcome "" is not known."""
-    coin, names = DecisionProblem(np.eye(2)), list(log.schema)
-    values = [name for name, kind in log.schema.items() if kind.is_float() or kind.is_nested()] + names[-1:]
-    for value in values:  # in place of the probabilities
-        if (found := _columns(log, coin, probs=value)) is not None:
-            return found
-    if (found := _columns(log, coin, probs=values[0], state=values[0])) is None:
-        raise Refused(log.source, None, f"no audit could read its columns: {listed(names)}")
-    return found._replace(state="", values=Values(()))
-
-
-def _models(log: Log, rows: pl.DataFrame, state: str) -> tuple[list[str], dict[str, Any]] | None:
+def _models(rows: pl.DataFrame, state: str) -> tuple[list[str], dict[str, Any]] | None:
     """The states that a column holds, and the columns of probabilities by model, "" where none is named."""
-    states = _values(rows[state])
+    own = rows[state]
+    if not (own.dtype in TEXTS or own.dtype.is_integer() or own.dtype == pl.Boolean):
+        return None
+    states = [str(value) for value in own.drop_nulls().unique().sort().head(_STATES + 1)]
     if not 1 < len(states) <= _STATES:
         return None
-    models, found = _by_model(rows.drop(state), states), None
-    try:
-        found = _columns(log, DecisionProblem(np.eye(len(states)), states=states), state=state)
-    except ValueError:  # True and true
-        return None
-    if found is not None:
-        names = found.values.names
-        models[""] = names[0] if found.values.is_list else dict(zip(states, names, strict=True))
+    models, others = _by_model(rows.drop(state), states), [name for name in rows.columns if name != state]
+    with suppress(ValueError):  # True and true; or there are none
+        problem = DecisionProblem(np.eye(len(states)), states=states)
+        values = probability_columns(rows.schema, others, problem)
+        models[""] = values.there[0] if values.is_list else dict(zip(states, values.names, strict=True))
     return states, models
-
-
-def _values(column: pl.Series) -> list[str]:
-    """The different values of a column of names, bools or whole numbers, sorted."""
-    if not (column.dtype in TEXTS or column.dtype.is_integer() or column.dtype == pl.Boolean):
-        return []
-    return [str(value) for value in column.drop_nulls().unique().sort().head(_STATES + 1)]
 
 
 def _by_model(rows: pl.DataFrame, states: Sequence[str]) -> dict[str, Any]:
@@ -172,28 +141,24 @@ def _by_model(rows: pl.DataFrame, states: Sequence[str]) -> dict[str, Any]:
     return {model: own for model, own in found.items() if len(own) >= len(states) - (len(states) == 2)}
 
 
-def _streams(rows: pl.DataFrame, keys: Found, free: Sequence[str]) -> list[str]:
+def _streams(rows: pl.DataFrame, usual: str | None, order: Sequence[str], free: Sequence[str]) -> list[str]:
     """What may name the streams: the usual column, or those that tell equal times apart."""
-    if keys.stream and 2 * rows[keys.stream].n_unique() <= len(rows):
-        return [keys.stream]
-    if keys.order is None or rows[keys.order].n_unique() == len(rows):
+    if usual and 2 * rows[usual].n_unique() <= len(rows):
+        return [usual]
+    if len(order) != 1 or rows[order[0]].n_unique() == len(rows):
         return [NO_STREAM]
     shared = [name for name in free if 2 * rows[name].n_unique() <= len(rows)]
-    return [name for name in shared if not pl.DataFrame([rows[name], rows[keys.order]]).is_duplicated().any()]
+    return [name for name in shared if not pl.DataFrame([rows[name], rows[order[0]]]).is_duplicated().any()]
 
 
-def _known_at(log: Log, rows: pl.DataFrame, keys: Found, free: Sequence[str]) -> list[str]:
+def _known_at(log: Log, order: str, free: Sequence[str]) -> list[str]:
     """Which columns may say when outcomes were known: as their names do, and never before the step."""
-    if keys.order is None:
-        return []
-
-    def moments(name: str) -> tuple[pl.Series, str]:
-        own = moments_of(name, log.schema[name], *spelling(log.head([name])[name] if log.schema[name] in TEXTS else ()))
-        return rows.select(own.at.alias("at"))["at"], own.kind
-
-    at, kind = moments(keys.order)
-    theirs = {name: moments(name) for name in free if _says_known(name)}
-    return [name for name, (then, its) in theirs.items() if its == kind and then.count() and (then >= at).all()]
+    names = [name for name in free if _is_later(name) and log.schema[name] != pl.Boolean]
+    texts = log.head([name for name in (order, *names) if log.schema[name] in TEXTS])
+    each = {name: moments_of(name, log.schema[name], spelling(texts.get(name, ()))) for name in (order, *names)}
+    at = log.collected(log.rows.select(moments.at.alias(name) for name, moments in each.items()))
+    alike = [name for name in names if each[name].kind == each[order].kind]
+    return [name for name in alike if at[name].count() and (at[name] >= at[order]).all()]
 
 
 def _line(role: str, names: Sequence[str]) -> str:

@@ -4,7 +4,8 @@ import csv
 import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -31,7 +32,6 @@ _KINDS = {
 }
 ENDINGS = ", ".join(_KINDS)
 _PACKED = (".gz", ".zst")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the name of the folder of rows that have none
 _SAMPLE = 1000  # lines of a text from which its format is known
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # how texts write that there is nothing
 _COMMA = re.compile(r"[+-]?\d*,\d+\s*%?", re.ASCII)
@@ -114,6 +114,19 @@ class Log(NamedTuple):
                 return Refused(str(path), None, f"it cannot be read: {first_line(own)}")
         return Refused(self.source, None, f"it cannot be read: {first_line(error)}")
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What Polars cannot read is refused."""
+        try:
+            yield
+        except UNREADABLE as error:
+            raise self.unreadable(error) from error
+
+    def collected(self, query: pl.LazyFrame) -> pl.DataFrame:
+        """The rows of a query, in memory."""
+        with self.reading():
+            return query.collect(engine="streaming")
+
     def cell(self, name: str, row: int) -> Any:
         """What stands in a column of a row."""
         return self.rows.filter(pl.col(ROW) == row).select(column(name)).collect().rows()[0][0]
@@ -122,34 +135,35 @@ class Log(NamedTuple):
         """The first values of some columns as texts, without those that are missing."""
         if not names:
             return {}
-        try:
-            frame = self.rows.select(column(*names).cast(pl.String)).head(most).collect()
-        except pl.exceptions.PolarsError as error:
-            raise self.unreadable(error) from error
+        frame = self.collected(self.rows.select(column(*names).cast(pl.String)).head(most))
         return {name: frame[name].drop_nulls().str.strip_chars().to_list() for name in names}
 
-    def number(self, name: str, is_chance: bool = False, is_plain: bool = False) -> pl.Expr:
-        """A column as numbers, null where there are none: 70% is 0.7. A chance has no thousands, so 0,5 is one half.
-
-        ``is_plain``: texts are read as Polars does, which is faster, and fails where one of them is no plain number.
-        """
+    def number(self, name: str, is_chance: bool = False) -> pl.Expr:
+        """A column as numbers, null where there are none: 70% is 0.7. A chance has no thousands, so 0,5 is one half."""
         own, kind = column(name), self.schema[name]
-        if kind not in TEXTS:
-            if not (kind.is_numeric() or kind == pl.Null):
-                raise Refused(self.source, None, f"the column {name} must hold numbers, got {kind}")
-            return own.cast(pl.Float64)
-        if is_plain:
-            return own.cast(pl.String).cast(pl.Float64)
-        text = own.cast(pl.String).str.strip_chars()
-        digits = text.str.strip_suffix("%").str.strip_chars()
-        if is_chance or self.has_commas:
-            digits = digits.str.replace(r"^([+-]?\d*),(\d+)$", "${1}.${2}")
-        value = digits.cast(pl.Float64, strict=False)
-        return pl.when(text.str.ends_with("%")).then(value / 100).otherwise(value)
+        if kind in TEXTS:
+            read = partial(numbers_in, has_commas=is_chance or self.has_commas)
+            return own.cast(pl.String).map_batches(read, return_dtype=pl.Float64, is_elementwise=True)
+        if not (kind.is_numeric() or kind == pl.Null):
+            raise Refused(self.source, None, f"the column {name} must hold numbers, got {kind}")
+        return own.cast(pl.Float64)
 
     def filled(self, names: Sequence[str]) -> pl.LazyFrame:
         """Its rows; of a text without those in which all of these columns are empty, as in blank lines."""
         return self.rows.filter(~pl.all_horizontal(column(*names).is_null())) if self.kind == "text" else self.rows
+
+
+def numbers_in(texts: pl.Series, has_commas: bool) -> pl.Series:
+    """Texts as numbers, null where there is none: 70% is 0.7, and with ``has_commas`` 0,5 one half."""
+    plain = texts.cast(pl.Float64, strict=False)
+    if plain.null_count() == texts.null_count():
+        return plain
+    texts = texts.str.strip_chars()
+    digits = texts.str.strip_suffix("%").str.strip_chars()
+    if has_commas:
+        digits = digits.str.replace(r"^([+-]?\d*),(\d+)$", "${1}.${2}")
+    value = digits.cast(pl.Float64, strict=False)
+    return (value / 100).zip_with(texts.str.ends_with("%").fill_null(False), value)
 
 
 def log_of(source: Any) -> Log:
@@ -166,21 +180,19 @@ def log_of(source: Any) -> Log:
 
 
 def _polars_of(frame: Any) -> pl.DataFrame:
-    if type(frame).__module__.split(".")[0] != "pandas" or frame.ndim != 2:
-        try:
+    try:
+        if type(frame).__module__.split(".")[0] != "pandas" or frame.ndim != 2:
             return pl.DataFrame(frame)
-        except (pl.exceptions.PolarsError, TypeError, ValueError, ImportError) as error:
-            raise ValueError(f"the frame must have columns that Polars knows: {first_line(error)}") from error
-    columns = [(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
-    there = [name for name, _ in columns]
-    if doubled := {name for name in there if there.count(name) > 1}:
-        raise ValueError(f"columns must have different names, and {', '.join(sorted(doubled))} is there twice")
-    levels = frame.index.to_frame(index=False)  # which may be times, or have names
-    for i, name in enumerate(frame.index.names):
-        own = "index" if name is None else str(name)
-        if own not in there and (name is not None or levels.iloc[:, i].dtype.kind == "M"):
-            columns.append((own, levels.iloc[:, i]))
-    return pl.DataFrame([_series(name, values) for name, values in columns])
+        columns = {str(name): frame.iloc[:, i] for i, name in enumerate(frame.columns)}
+        if len(columns) < len(frame.columns):
+            raise ValueError("columns must have different names")
+        levels = frame.index.to_frame(index=False)  # which may be times, or have names
+        for i, name in enumerate(frame.index.names):
+            if name is not None or levels.iloc[:, i].dtype.kind == "M":
+                columns.setdefault("index" if name is None else str(name), levels.iloc[:, i])
+        return pl.DataFrame([_series(name, values) for name, values in columns.items()])
+    except (pl.exceptions.PolarsError, TypeError, ValueError, ImportError) as error:
+        raise ValueError(f"the frame must have columns that Polars knows: {first_line(error)}") from error
 
 
 def _series(name: str, values: Any) -> pl.Series:
@@ -230,39 +242,29 @@ def scanned(paths: Sequence[Path]) -> Log:
     if len(kinds) != 1:
         raise ValueError(f"a log must be files of one kind, got {', '.join(path.name for path in paths[:4])}")
     kind = str(kinds.pop())
-    formats = [_format(path) if kind == "text" else None for path in paths]
-    has_rows = [
-        how.has_rows if how else kind != "ndjson" or path.stat().st_size > 0
-        for path, how in zip(paths, formats, strict=True)
-    ]
-    kept = [i for i, there in enumerate(has_rows) if there] or [0]
-    parts = {paths[i]: _part(paths[i], kind, formats[i]) for i in kept}
+    kept = [path for path in paths if kind != "ndjson" or path.stat().st_size] or [paths[0]]
+    formats = {path: _format(path) if kind == "text" else None for path in kept}
+    parts = {path: _part(path, kind, how) for path, how in formats.items()}
     schemas = {path: Log(part, (path,)).schema for path, part in parts.items()}
-    lacking, zones = dict[str, Path](), dict[str, str]()
-    for name in dict.fromkeys(name for own in schemas.values() for name in own):
+    names = dict.fromkeys(name for own in schemas.values() for name in own)
+    for name in names:
         types = {path: own[name] for path, own in schemas.items() if own.get(name, pl.Null) != pl.Null}
-        first, its = next(iter(types.items()), (None, pl.Null()))
-        zones |= {name: its.time_zone} if isinstance(its, pl.Datetime) and its.time_zone else {}
         for path, other in types.items():
+            first, its = next(iter(types.items()))
             if _sort(other) != _sort(its):
                 raise Refused(str(path), None, f"the column {name} holds {other}, and {its} in {first}")
-        if lacks := [path for path, own in schemas.items() if name not in own and kind != "ndjson"]:
-            lacking[name] = lacks[0]
+    lacks = {name: path for path, own in schemas.items() for name in names if name not in own and kind != "ndjson"}
     if len(parts) > 1:
-        alike = {
-            path: [column(name).dt.convert_time_zone(zone) for name, zone in zones.items() if name in schemas[path]]
-            for path in parts
-        }
         texts = (cs.categorical() | cs.enum()).cast(pl.String)
-        parts = {path: part.with_columns(texts, *alike[path]) for path, part in parts.items()}
+        parts = {path: part.with_columns(texts) for path, part in parts.items()}
     rows = pl.concat(parts.values(), how="diagonal_relaxed").with_row_index(ROW)
-    return Log(rows, tuple(paths), kind, any(how.has_commas for how in formats if how), lacking)
+    return Log(rows, tuple(paths), kind, any(how.has_commas for how in formats.values() if how), lacks)
 
 
 def _sort(kind: pl.DataType) -> str:
     """What a column may hold in one file where it has this type in another."""
     if kind == pl.Date or isinstance(kind, pl.Datetime):
-        return "moments" if getattr(kind, "time_zone", None) else "times"
+        return f"times in {getattr(kind, 'time_zone', None)}"
     return "cells" if kind.is_numeric() or kind in TEXTS else str(kind.base_type())
 
 
@@ -271,7 +273,6 @@ class Format(NamedTuple):
 
     separator: str
     has_commas: bool  # whether numbers have decimal commas
-    has_rows: bool
 
 
 def _part(path: Path, kind: str, how: Format | None) -> pl.LazyFrame:
@@ -284,12 +285,12 @@ def _part(path: Path, kind: str, how: Format | None) -> pl.LazyFrame:
         rows = pl.scan_ipc(path, hive_partitioning=False, glob=False)
     else:
         rows = pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=None)
-    keys = dict[str, str | None]()
+    keys = dict[str, str]()
     for folder in path.parents:
         if "=" not in folder.name:
             break
         key, value = map(unquote, folder.name.split("=", 1))
-        keys.setdefault(key, None if value == _NO_VALUE else value)
+        keys.setdefault(key, value)
     there = Log(rows, (path,)).schema if keys else {}
     return rows.with_columns(pl.lit(own, pl.String).alias(key) for key, own in keys.items() if key not in there)
 
@@ -306,7 +307,7 @@ def _format(path: Path) -> Format:
     separator = max(tried, key=lambda sign: len(next(_cells(lines, sign), [])))  # the first of those with as many
     cells = [cell.strip() for row in [*_cells(lines, separator)][1:] for cell in row]
     commas = any(_COMMA.fullmatch(cell) and not _THOUSANDS.fullmatch(cell) for cell in cells)
-    return Format(separator, commas and not any(map(_POINT.fullmatch, cells)), any(line.strip() for line in lines[1:]))
+    return Format(separator, commas and not any(map(_POINT.fullmatch, cells)))
 
 
 def _lines(path: Path, most: int | None = None) -> list[str]:

@@ -1,9 +1,8 @@
 """Rows of a log as a recording: checked, sorted by stream and step; nothing in a log is taken on trust."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,12 +13,11 @@ from ..forecasts.contract import needs_knots
 from ..problems import DecisionProblem, Names, Payoff
 from .cells import UNKNOWN, parts_of, plain, refuse_rows, stream_of
 from .columns import NO_STREAM, Found, Values, found_columns, listed
-from .reading import ROW, TEXTS, UNREADABLE, Log, Refused, column, log_of
+from .reading import ROW, TEXTS, Log, Refused, column, log_of
 from .recording import Recording, SideInformation
 from .settings import Columns
 from .times import NUMBERS, TIMES, Clock, Rhythms, nanoseconds, numbered, rhythms_of
 
-T = TypeVar("T")
 _WAITING = "rows at the end of their streams have no outcome yet, and are left out"
 _MISSING = (
     "outcomes inside their streams are missing: these steps are skipped, and each adds what one step can cost to what "
@@ -35,11 +33,8 @@ _AHEAD = (
 _ROUNDED = 1e-6  # by how much sums of probabilities may be off before they are divided by their sum
 
 
-class Pooled(Exception):
-    """A stream has two rows of one time, and no column of streams was named."""
-
-    def __init__(self, refusal: Refused) -> None:
-        self.refusal = refusal
+class Doubled(Refused):
+    """A stream has two rows of one time."""
 
 
 class Table(NamedTuple):
@@ -66,42 +61,26 @@ def notes_of(found: Found, rhythms: Rhythms, counts: dict[str, int]) -> tuple[st
     return *found.notes, *(f"{n:,} {what}" for what, n in counts.items() if n)
 
 
-def collected(log: Log, query: pl.LazyFrame) -> pl.DataFrame:
-    """The rows of a query, in memory."""
-    try:
-        return query.collect(engine="streaming")
-    except UNREADABLE as error:
-        raise log.unreadable(error) from error
-
-
-def of_plain(log: Log, found: Found, problem: Any, use: Callable[[pl.LazyFrame, str], T]) -> T:
-    """What is made of the plain columns and the kind of steps; where a text is no plain number, each is parsed."""
-    try:
-        return use(*plain(log, found, problem, is_plain=True))
-    except UNREADABLE:
-        try:
-            return use(*plain(log, found, problem))
-        except UNREADABLE as error:
-            raise log.unreadable(error) from error
-
-
 def table_of(log: Log, found: Found, problem: Any, tolerance: float = _ROUNDED) -> Table:
     """The whole log as a recording; where times are equal, the only column that tells them apart names the streams."""
 
     def read(found: Found) -> Table:
-        held = [of_plain(log, found, problem, lambda rows, kind: (rows.collect(engine="streaming"), kind))]
-        table = checked(*held.pop(), log, found, problem, tolerance)  # so that only `checked` holds the rows
+        query, kind = plain(log, found, problem)
+        held = [log.collected(query)]
+        table = checked(held.pop(), kind, log, found, problem, tolerance)  # so that only `checked` holds the rows
         if not table.recording.names:
             raise Refused(log.source, None, "no outcome is known yet")
         return table
 
     try:
         return read(found)
-    except Pooled as pooled:
-        apart, refusal = _apart(log, found), pooled.refusal
+    except Doubled as doubled:
+        if not found.is_guess or found.order is None:
+            raise
+        apart = _apart(log, found)
         if len(apart) != 1:
             which = f"; {listed(apart)} tell such rows apart, and --stream NAME says which of them" if apart else ""
-            raise Refused(refusal.where, refusal.row, f"{refusal.reason}{which}") from None
+            raise Refused(doubled.where, doubled.row, f"{doubled.reason}{which}") from None
         note = f"streams are those of {apart[0]}, the only column that tells equal times apart"
         return read(found._replace(stream=apart[0], is_guess=False, notes=(*found.notes, note)))
 
@@ -174,7 +153,6 @@ def checked(
     refuse_rows(rows, log, parts_of(log, found, problem, tolerance)[0])
     shared = shared or shared_by(rows)
     rows, names, found = _by_stream(rows, found)
-    _refuse_rivals(rows, log, found)
     own_kind = numbered(shared.low, shared.high)[1] if kind == NUMBERS else kind
     if own_kind != kind:
         times = [name for name in ("at", "known_at", "cutoff") if name in rows.columns]
@@ -294,21 +272,6 @@ def _count_ahead(rows: pl.DataFrame, found: Found, counts: Counter[str]) -> None
         counts[_AHEAD.format(found.cutoff)] += int(is_ahead_R.sum())
 
 
-def _refuse_rivals(rows: pl.DataFrame, log: Log, found: Found) -> None:
-    """Where several columns hold times and rows are taken as they stand: refuse times that do not ascend."""
-    each = [pl.col(f"t{i}").diff().over("stream") for i in range(len(found.rivals))]
-    falls = rows.select((own < 0).any().alias(name) for name, own in zip(found.rivals, each, strict=True))
-    does_not = [f"those of {name} do not ascend" for name in found.rivals if falls[name].item()]
-    if each and not does_not and rows.select(pl.all_horizontal([own == 0 for own in each]).any()).item():
-        does_not = ["rows of one stream have the same"]
-    if does_not:
-        raise Refused(
-            log.source,
-            None,
-            f"{listed(found.rivals)} hold times, and {does_not[0]}: --order NAME says which of them has the steps",
-        )
-
-
 def _refuse_doubled(rows: pl.DataFrame, clock: Clock, names: pl.Series, log: Log, found: Found) -> None:
     """Refuse two rows of one stream and step, where rows are by stream and step."""
     code_R = rows["stream"].to_numpy()
@@ -318,18 +281,10 @@ def _refuse_doubled(rows: pl.DataFrame, clock: Clock, names: pl.Series, log: Log
     at = int(wrong[0])
     (other, first), (file, row) = (log.place(own) for own in sorted(rows[ROW][at : at + 2]))
     of = "" if found.stream is None else f" of stream {inputs.shown(names[int(code_R[at])])}"
-    also = f"row {first}" if other == file else f"{other}, row {first}"
-    reason = f"{clock.texts([at])[0]}{of} is there twice, also in {also}"
+    step, also = clock.texts([at])[0], f"row {first}" if other == file else f"{other}, row {first}"
+    reason = f"{step}{of} is there twice, also in {also}"
     if found.cutoff is not None:
         reason += f": keep one forecast per step, that of the latest {found.cutoff}"
-    if clock.kind == TIMES:
-        moments = clock.at_R[wrong].astype("datetime64[ns]")
-        days = moments.astype("datetime64[D]")
-        is_night = (moments - days).astype("timedelta64[h]").astype(np.int64) <= 3
-        is_sunday = (days.astype(np.int64) + 3) % 7 == 6
-        if is_night.all() and is_sunday.all() and (moments > days).any():
-            reason += "; clocks may have been set back then: write times with their zone, 2026-10-25T02:30:00+01:00"
-    refusal = Refused(file, row, reason)
-    if found.is_guess and found.order is not None:
-        raise Pooled(refusal)
-    raise refusal
+    if clock.kind == TIMES and "T" in step:
+        reason += "; if clocks were set back then, write times with their zone, 2026-10-25T02:30:00+01:00"
+    raise Doubled(file, row, reason)

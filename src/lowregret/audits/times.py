@@ -1,48 +1,28 @@
 """Where rows stand in their streams: numbered steps, or times; how far apart these are, and how they are written."""
 
-import datetime
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from .reading import column
+from .reading import TEXTS, column
 
 NUMBERS, ROWS = "whole numbers", "rows as they stand"  # kinds of steps
-TIMES, ZONED, CLOCK, SPANS = "times without a zone", "times with a zone", "times of day", "durations"
+TIMES, ZONED = "times without a zone", "times with a zone"
 UNIX = {10**9: "Unix seconds", 10**6: "Unix milliseconds", 10**3: "Unix microseconds", 1: "Unix nanoseconds"}
 _FROM, _UNTIL = 631_152_000, 4_102_444_800  # Unix seconds: 1990 and 2100; steps are not numbered from there
-ZONE = r"(Z|UTC|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
 _LOCAL = r"^\s*(\d{4}-\d\d-\d\d)(?:[T ]([01]\d|2[0-3])(?::([0-5]\d)(?::([0-5]\d)(?:[.,](\d+))?)?)?)?\s*"
-ISO = rf"{_LOCAL}{ZONE}?\s*$"
-_OFFSETS = {"Z": 0, "UTC": 0} | {  # in seconds
-    f"{sign}{minutes // 60:02}{colon}{minutes % 60:02}": int(f"{sign}{60 * minutes}")
-    for sign in "+-"
-    for minutes in range(24 * 60)
-    for colon in ("", ":")
-}
-_OFFSETS |= {zone[:3]: ahead for zone, ahead in _OFFSETS.items() if zone.endswith(":00")}
-_ZONED = re.compile(r"(Z|UTC|[+-]\d\d(:?\d\d)?)$", re.ASCII)
+_ZONE = r"(Z|UTC|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)"
+ISO = rf"{_LOCAL}{_ZONE}?\s*$"
 _NUMBER = re.compile(r"[+-]?\d{1,19}([.,]\d*)?([eE][+-]?\d+)?", re.ASCII)
 _NS = 10**9
 _SECONDS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}
-_MEASURES = (
-    "numbers",
-    "time",
-    "local time",
-    "months",
-    "business days",
-)  # of how far apart steps are: of equal ones the first
+_MEASURES = ("numbers", "time", "local time", "months", "business days")  # of how far apart: of equal ones the first
 _UNITS = {(measure, n * _NS): name for n, name in _SECONDS.items() for measure in _MEASURES[1:3]}
-_UNITS |= {
-    ("months", 1): "month",
-    ("months", 3): "quarter",
-    ("months", 12): "year",
-    ("business days", 1): "business day",
-}
+_UNITS |= {("months", 1): "month", ("months", 3): "quarter", ("months", 12): "year"}
+_UNITS[("business days", 1)] = "business day"
 _REGULAR = 0.5  # a stream has a rhythm where at least this share of its steps are equally far apart
 _MOST = 0.9  # steps have a name where at least this share of them are in streams of one rhythm
 
@@ -81,7 +61,7 @@ class Clock(NamedTuple):
 
     def _text(self, at: int, here: int) -> str:
         if not self.is_dated:
-            return str(datetime.timedelta(microseconds=at / 1000)) if self.kind in (CLOCK, SPANS) else str(at)
+            return str(at)
         shown = str(np.datetime64(here, "ns"))
         shown = shown.rstrip("0").rstrip(".") if "." in shown else shown
         if self.kind == TIMES:
@@ -101,13 +81,16 @@ def local(at: pl.Expr, offset: pl.Expr, zone: str | None) -> pl.Expr:
 class Spelling(NamedTuple):
     """How times are written in texts."""
 
-    has_zones: bool  # whether they have offsets from UTC
-    is_counted: bool  # whether most of them are numbers
+    has_zones: bool = False  # whether they have offsets from UTC
+    is_counted: bool = False  # whether most of them are numbers
+
+
+PLAIN = Spelling()
 
 
 def spelling(texts: Sequence[str]) -> Spelling:
     """By the first of them."""
-    has_zones = any(_ZONED.search(text[10:]) for text in texts if re.match(ISO, text))
+    has_zones = any(found[6] for text in texts if (found := re.match(ISO, text)))
     return Spelling(has_zones, 2 * sum(bool(_NUMBER.fullmatch(text)) for text in texts) > len(texts))
 
 
@@ -120,33 +103,33 @@ class Moments(NamedTuple):
     offset: pl.Expr | None = None  # in seconds
 
 
-def moments_of(name: str, kind: pl.DataType, has_zones: bool = False, is_counted: bool = False) -> Moments:
-    """How a column of this type is read; of texts as their ``Spelling`` has it."""
+def moments_of(name: str, kind: pl.DataType, spelled: Spelling = PLAIN) -> Moments:
+    """How a column of this type is read."""
     own = column(name)
-    if is_counted:
-        text = own.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
-        float_at = _at_of(text.cast(pl.Float64, strict=False))
-        return Moments(pl.coalesce(text.cast(pl.Int64, strict=False), float_at), NUMBERS)
     if kind.is_integer():
         return Moments(own.cast(pl.Int64, strict=False), NUMBERS)
-    if kind.is_float() or kind.is_decimal():
+    if kind.is_numeric():
         return Moments(_at_of(own.cast(pl.Float64)), NUMBERS)
-    if kind == pl.Time:
-        return Moments(own.to_physical(), CLOCK)
-    if isinstance(kind, pl.Duration):
-        return Moments(own.cast(pl.Duration("ns"), strict=False).to_physical(), SPANS)
     if kind == pl.Date or isinstance(kind, pl.Datetime):
         zone = getattr(kind, "time_zone", None)
         at = own.cast(pl.Datetime("ns", zone), strict=False).to_physical()
         return Moments(at, TIMES if zone is None else ZONED, zone)
-    parts = own.cast(pl.String).str.extract_groups(rf"{_LOCAL}{ZONE if has_zones else ''}\s*$").struct
+    if kind not in TEXTS:
+        raise ValueError(f"steps and times ({name}) must be whole numbers, times or texts, got {kind}")
+    text = own.cast(pl.String)
+    if spelled.is_counted:
+        text = text.str.strip_chars().str.replace(",", ".", literal=True)
+        float_at = _at_of(text.cast(pl.Float64, strict=False))
+        return Moments(pl.coalesce(text.cast(pl.Int64, strict=False), float_at), NUMBERS)
+    parts = text.str.extract_groups(rf"{_LOCAL}{_ZONE if spelled.has_zones else ''}\s*$").struct
     hour, minute, second = (parts.field(each).cast(pl.Int64).fill_null(0) for each in "234")
     fraction = (parts.field("5").fill_null("") + "0" * 9).str.slice(0, 9).cast(pl.Int64)
     date = parts.field("1").str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("ns"), strict=False).to_physical()
     at = date + (hour * 3600 + minute * 60 + second) * _NS + fraction
-    if not has_zones:
+    if not spelled.has_zones:
         return Moments(at, TIMES)
-    offset = parts.field("6").replace_strict(_OFFSETS, return_dtype=pl.Int64)
+    hours, minutes = (parts.field(each).cast(pl.Int64).fill_null(0) for each in "89")
+    offset = (hours * 3600 + minutes * 60) * pl.when(parts.field("7") == "-").then(-1).otherwise(1)
     return Moments(at - offset * _NS, ZONED, None, offset)
 
 
@@ -178,43 +161,38 @@ def nanoseconds(at: pl.Expr) -> pl.Expr:
 
 
 class Rhythms(NamedTuple):
-    """How far apart steps usually are: by a measure and a distance the streams for which it is so, as their number of
-    steps, of those that are as far from the one before, of those that are not, and of streams that have such.
-    """
+    """How far apart steps usually are."""
 
-    usual: dict[tuple[str, int], list[int]]
+    # By ``measure`` and distance ``apart`` the streams for which it is so: their ``steps``, how many are as far from
+    # the one before (``kept``), how many are not (``gaps``), and how many ``streams`` have such.
+    usual: pl.DataFrame
 
     @property
-    def best(self) -> dict[tuple[str, int], list[int]]:
+    def best(self) -> pl.DataFrame:
         """By the measure by which most steps are as far from the one before as is usual."""
-        kept = Counter[str]()
-        for (measure, _), (_, own, *_) in self.usual.items():
-            kept[measure] += own
-        return {key: own for key, own in self.usual.items() if key[0] == kept.most_common(1)[0][0]}
+        kept, measure = pl.col("kept").sum().over("measure"), pl.col("measure")
+        return self.usual.filter(kept == kept.max()).filter(measure == measure.first())
 
     @property
     def gaps(self) -> tuple[int, int]:
         """How many steps are not, and in how many streams."""
-        best = self.best.values()
-        return sum(gaps for *_, gaps, _ in best), sum(streams for *_, streams in best)
+        return int(self.best["gaps"].sum()), int(self.best["streams"].sum())
 
     @property
     def unit(self) -> str:
         """What a step is called."""
-        best = self.best
-        first = max(best, key=lambda key: best[key][0], default=None)
-        if first is None or sum(kept for _, kept, *_ in best.values()) < 2:
+        best = self.best.sort("steps", descending=True, maintain_order=True)
+        if best["kept"].sum() < 2 or best["steps"][0] < _MOST * int(best["steps"].sum()):
             return "step"
-        has_name = best[first][0] >= _MOST * sum(steps for steps, *_ in best.values())
-        return _UNITS.get(first, "step") if has_name else "step"
+        return _UNITS.get((best["measure"][0], best["apart"][0]), "step")
 
 
 def rhythms_of(clock: Clock, code_R: np.ndarray) -> Rhythms:
     """The rhythms of rows by stream and step; a stream in which less than half of the steps are alike has none."""
-    same = np.flatnonzero(code_R[1:] == code_R[:-1])
+    same = np.flatnonzero((code_R[1:] == code_R[:-1]) & (clock.kind != ROWS))
     first = "numbers" if clock.kind == NUMBERS else "time"
-    tried = {first: clock.at_R[same + 1] - clock.at_R[same]} if len(same) and clock.kind != ROWS else {}
-    if tried and clock.is_dated:
+    tried = {first: clock.at_R[same + 1] - clock.at_R[same]}
+    if clock.is_dated:
         local_R = clock.local_R.astype("datetime64[ns]")
         before, after = local_R[same], local_R[same + 1]
         if clock.kind == ZONED:
@@ -223,22 +201,21 @@ def rhythms_of(clock: Clock, code_R: np.ndarray) -> Rhythms:
         days = before.astype("datetime64[D]"), after.astype("datetime64[D]")
         are_business = np.is_busday(days[0]) & np.is_busday(days[1])
         tried["business days"] = np.where(are_business, np.busday_count(*days), -1)
-    steps, most, queries = pl.col("kept").sum().over("code"), pl.col("kept").max().over("code"), []
-    for measure, apart in tried.items():
-        each = pl.LazyFrame({"code": code_R[same], "apart": apart}).group_by("code", "apart").len("kept").sort("apart")
-        each = each.with_columns(steps=steps, is_measured=(pl.col("apart") >= 0).all().over("code"))
-        each = each.filter((pl.col("kept") == most) & (pl.col("kept") >= _REGULAR * steps) & pl.col("is_measured"))
-        each = each.filter((pl.col("apart") > 0) | (measure == first)).unique("code", keep="first", maintain_order=True)
-        each = each.with_columns(gaps=pl.col("steps").cast(pl.Int64) - pl.col("kept"))
-        usual = each.group_by("apart").agg(pl.sum("steps", "kept", "gaps"), (pl.col("gaps") > 0).sum().alias("streams"))
-        queries.append(usual.sort("apart"))
-    found = zip(tried, pl.collect_all(queries), strict=True)
-    return Rhythms({(measure, own): sums for measure, rows in found for own, *sums in rows.iter_rows()})
+    stream, apart, kept = ["measure", "code"], pl.col("apart"), pl.col("kept")
+    steps = [
+        pl.LazyFrame({"code": code_R[same], "apart": own}).with_columns(measure=pl.lit(name, pl.Enum(_MEASURES)))
+        for name, own in tried.items()
+    ]
+    each = pl.concat(steps).group_by(*stream, "apart").agg(kept=pl.len().cast(pl.Int64)).sort("apart")
+    each = each.with_columns(steps=kept.sum().over(stream), is_measured=(apart >= 0).all().over(stream))
+    each = each.filter(kept == kept.max().over(stream), kept >= _REGULAR * pl.col("steps"), pl.col("is_measured"))
+    each = each.filter((apart > 0) | (pl.col("measure") == first)).unique(stream, keep="first", maintain_order=True)
+    gaps = pl.col("steps") - kept
+    usual = each.group_by("measure", "apart").agg(pl.sum("steps", "kept"), gaps=gaps.sum(), streams=(gaps > 0).sum())
+    return Rhythms(usual.sort("measure", "apart").collect())
 
 
 def together(parts: Sequence[Rhythms]) -> Rhythms:
     """The rhythms of all streams, by those of some."""
-    keys = {key for part in parts for key in part.usual}
-    each = {key: [part.usual[key] for part in parts if key in part.usual] for key in keys}
-    order = sorted(keys, key=lambda key: (_MEASURES.index(key[0]), key[1]))
-    return Rhythms({key: [sum(own) for own in zip(*each[key], strict=True)] for key in order})
+    each = pl.concat([part.usual for part in parts]).group_by("measure", "apart")
+    return Rhythms(each.agg(pl.all().sum()).sort("measure", "apart"))
