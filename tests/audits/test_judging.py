@@ -47,8 +47,8 @@ def test_money_before_and_after_alarms_by_a_loop(extras):
     found, payoffs = replayed(guard, recording), GAME.in_payoffs(GAME.utility)
     happened = set()
     for block in recording.blocks():
-        judged = judge(guard, block, recording)
-        assert list(judged.columns)[: len(judged.totals) + 1] == ["steps", *judged.totals]
+        judged, played = judge(guard, block, recording)
+        assert list(judged)[: len(played.paid) + 1] == ["steps", *played.paid]
         for n, i in enumerate(block.index_N.tolist()):
             one, events = recording.part([i]), [e for e in found.switches if e.stream == recording.names[i]]
             scale = np.ones(LENGTHS[i]) if one.side.scale is None else one.side.scale
@@ -63,24 +63,24 @@ def test_money_before_and_after_alarms_by_a_loop(extras):
                     guarded[is_after] += 50 * found.paid["guard"][i][t] - 10 * scale[t]
                     day = one.side.context[t] if extras[:1] == ("contexts",) else 0
                     each[day] = each.get(day, 0.0) + paid_A
-            assert judged.totals["model"][n] == pytest.approx(sum(model), abs=1e-9)
-            assert judged.totals["guard"][n] == pytest.approx(sum(guarded), abs=1e-9)
-            assert judged.steps_after[n] == steps
-            assert judged.model_after[n] == pytest.approx(model[1], abs=1e-9)
-            assert judged.guard_after[n] == pytest.approx(guarded[1], abs=1e-9)
-            assert judged.totals["best fixed action"][n] == pytest.approx(sum(each.values()).max(), abs=1e-9)
-            assert judged.best_action[n] == GAME.actions[sum(each.values()).argmax()]
+            assert judged["model"][n] == pytest.approx(sum(model), abs=1e-9)
+            assert judged["guard"][n] == pytest.approx(sum(guarded), abs=1e-9)
+            assert judged["steps_after"][n] == steps
+            assert judged["model_after"][n] == pytest.approx(model[1], abs=1e-9)
+            assert judged["guard_after"][n] == pytest.approx(guarded[1], abs=1e-9)
+            assert judged["best fixed action"][n] == pytest.approx(sum(each.values()).max(), abs=1e-9)
+            assert judged["best_action"][n] == GAME.actions[sum(each.values()).argmax()]
             if "contexts" in extras:
-                best = max(sum(day_A.max() for day_A in each.values()), judged.totals["reference old"][n])
-                assert judged.totals["best comparator"][n] == pytest.approx(best, abs=1e-9)
-            assert judged.missing[n] == (~one.there_R).sum() == LENGTHS[i] - judged.steps[n]
-            assert judged.alarm[n] == alarm
+                best = max(sum(day_A.max() for day_A in each.values()), judged["reference old"][n])
+                assert judged["best comparator"][n] == pytest.approx(best, abs=1e-9)
+            assert judged["missing"][n] == (~one.there_R).sum() == LENGTHS[i] - judged["steps"][n]
+            assert judged["alarm"][n] == alarm
             turns = [event for event in events if not isinstance(event, lr.Alarm)]
-            assert judged.returns[n] == sum(isinstance(event, lr.Return) for event in turns)
-            assert judged.dropped[n] == len(turns) - judged.returns[n]
-            assert judged.follows[n] == (not events or isinstance(events[-1], lr.Return))
-            assert judged.since[n] == (events[0].since if events else 0)
-            happened |= {type(event) for event in events} | {judged.lost_to[n]}
+            assert judged["returns"][n] == sum(isinstance(event, lr.Return) for event in turns)
+            assert judged["dropped"][n] == len(turns) - judged["returns"][n]
+            assert judged["follows"][n] == (not events or isinstance(events[-1], lr.Return))
+            assert judged["since"][n] == (events[0].since if events else 0)
+            happened |= {type(event) for event in events} | {judged["lost_to"][n]}
     assert {lr.Alarm, lr.Return, ModelDropped} <= happened
 
 
@@ -91,17 +91,17 @@ def test_the_evidence_is_stopped_at_a_level(lag, log_level):
     recording = replace(recording, forecasts=recording.forecasts[:, ::-1])  # which is wrong most of the time
     guard = guard_for(recording, lag)
     for block in recording.blocks():
-        judged = judge(guard, block, recording, log_level=log_level)
+        judged, played = judge(guard, block, recording, log_level=log_level)
         for n, T in enumerate(block.lengths_N.tolist()):
             classes = []
             for k in range(lag):
-                log_e = [math.log(level) for level in judged.played.guard.level_NxT[n, k:T:lag]]
+                log_e = [math.log(level) for level in played.guard.level_NxT[n, k:T:lag]]
                 reached = [e for e in log_e if e >= log_level + math.log(lag)]
                 fresh = guard.evidence[0]
                 classes.append(min(690.0, reached[0] if reached else log_e[-1] if log_e else fresh))
-            assert judged.log_e[n] == pytest.approx(np.logaddexp.reduce(classes) - math.log(lag), abs=1e-12)
+            assert judged["log_e"][n] == pytest.approx(np.logaddexp.reduce(classes) - math.log(lag), abs=1e-12)
             if lag == 1 and log_level == math.log(20):  # the default level is that of the alarm
-                assert (judged.log_e[n] >= log_level) == (judged.alarm[n] > 0)
+                assert (judged["log_e"][n] >= log_level) == (judged["alarm"][n] > 0)
 
 
 def test_outcomes_of_no_chance_are_counted():
@@ -109,11 +109,11 @@ def test_outcomes_of_no_chance_are_counted():
     recording = recording_of(GAME, [np.tile([0.0, 1.0], (len(own), 1)) for own in states], Positions(states))
     (block,) = replace(recording, missing_R=np.arange(11) == 7).blocks()
     assert block.index_N.tolist() == [2, 0, 1]
-    judged = judge(lr.Guard(GAME), block, recording)
-    assert judged.excluded.tolist() == [3, 0, 1]
-    assert judged.lost_to.tolist() == [None] * 3
-    assert judged.since.tolist() == [0] * 3
-    assert (judged.log_e == 690.0).tolist() == [True, False, True]
+    judged, _ = judge(lr.Guard(GAME), block, recording)
+    assert judged["excluded"].tolist() == [3, 0, 1]
+    assert judged["lost_to"].tolist() == [None] * 3
+    assert judged["since"].tolist() == [0] * 3
+    assert (judged["log_e"] == 690.0).tolist() == [True, False, True]
 
 
 def lag_by_a_loop(probs_TxS, states_T, beyond, there_T):
@@ -157,12 +157,12 @@ def test_the_guard_at_the_lag_that_is_seen():
     recording = replace(recording, missing_R=rng.random(4 * T) < 0.05)
     guard = guard_for(recording)
     (block,) = recording.blocks()
-    judged = judge(guard, block, recording, beyond=3.0)
-    assert (judged.seems_lag > 1).all()
-    for n, lag in enumerate(judged.seems_lag.tolist()):
+    judged, _ = judge(guard, block, recording, beyond=3.0)
+    assert (judged["seems_lag"] > 1).all()
+    for n, lag in enumerate(judged["seems_lag"].tolist()):
         (result,) = replayed(guard_for(recording, lag), recording.part([n])).streams
         then = result.earned["guard"] * result.steps
-        assert judged.guard_then[n] == pytest.approx(then, abs=1e-9)
-    unasked = judge(guard, block, recording)
-    assert (unasked.seems_lag == 0).all()
-    assert np.isnan(unasked.guard_then).all()
+        assert judged["guard_then"][n] == pytest.approx(then, abs=1e-9)
+    unasked, _ = judge(guard, block, recording)
+    assert (unasked["seems_lag"] == 0).all()
+    assert np.isnan(unasked["guard_then"]).all()

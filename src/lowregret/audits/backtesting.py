@@ -13,7 +13,7 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..engine import ExactTest
-from ..evaluate.plots import COLOURS, plain, pyplot
+from ..evaluate.plots import COLOURS, DASHES, plain, pyplot
 from ..guard import Guard
 from ..guard.events import Alarm, Event, Return
 from ..problems import DecisionProblem, Payoff, a_problem
@@ -72,32 +72,23 @@ def backtest(
     >>> found.switches[0].step, found.switches[0].since
     (117, 100)
     """
-    fallback = inputs.flag(fallback, "fallback")
     given = {"references": references, "contexts": contexts, "payoffs": payoffs, "scale": scale}
-    given = {name: value for name, value in given.items() if value is not None}
-    problem = guard.problem if isinstance(guard, Guard) else guard
+    problem, source = guard.problem if isinstance(guard, Guard) else guard, None
     if not isinstance(problem, Payoff):
         a_problem(problem)
-    source = None
     # What frames of all packages have; arrays that have it, too, have a namespace.
     is_frame = hasattr(forecasts, "__arrow_c_stream__") and not hasattr(forecasts, "__array_namespace__")
     if is_frame and (outcomes is None or isinstance(outcomes, str)):
-        if names is not None:
-            raise ValueError(f"names are in the frame's own column: leave them out, got {inputs.shown(names)}")
-        for name in given:
-            role = "context" if name == "contexts" else name
-            raise ValueError(f"{name} go with arrays: of a frame, columns={{{role!r}: ...}} says where they are")
+        if unfit := [name for name, value in {"names": names, **given}.items() if value is not None]:
+            raise ValueError(f"{', '.join(unfit)}: go with arrays; of a frame, columns={{...}} says where they are")
         from .table import recording_in_frame
 
         chosen = {**(columns or {}), **({} if outcomes is None else {"state": outcomes})}
         recording, table = recording_in_frame(forecasts, problem, chosen)
         source = FrameSource(forecasts, table.row_R, table.found.about, table.notes)
-    elif columns is not None:
-        raise ValueError(f"columns go with a frame, and forecasts is {type(forecasts).__name__}: leave them out")
-    elif outcomes is None:
-        raise ValueError(
-            f"outcomes must be given, unless forecasts is a frame that has them, got {type(forecasts).__name__}"
-        )
+    elif columns is not None or outcomes is None:
+        wrong = "outcomes must be given" if outcomes is None else "columns must be left out"
+        raise ValueError(f"{wrong}, unless forecasts is a frame, got {type(forecasts).__name__}")
     else:
         recording = recording_of(problem, forecasts, outcomes, names, **given)
     if isinstance(guard, Guard):
@@ -107,23 +98,21 @@ def backtest(
     return replayed(usual, recording, fallback, source)
 
 
+_DRAWN = 6  # streams whose evidence is drawn
+
+
 def _fitting(guard: Guard, recording: Recording) -> Recording:
     """The recording with contexts numbered as the guard does; refused where the two do not fit."""
-    against, changes = guard.against, recording.side.payoffs is not None
-    if guard.lag < recording.latest:
-        raise ValueError(
-            f"guard must have a lag of {recording.latest}: the latest outcome was known that late, got {guard.lag}"
-        )
-    if against.references != recording.references:
-        theirs = f"{recording.references}, got {against.references}"
-        raise ValueError(f"guard must be made with the references of the recording, {theirs}")
-    if guard.problem.is_changing != changes:
-        has = "has payoffs for each step" if changes else "has none for each step"
-        raise ValueError(f"guard must be made for the payoffs of the recording, which {has}: problem.changing()")
-    labels, known = {str(name): name for name in recording.contexts or ()}, against.contexts
-    if bool(labels) != bool(known) or not set(labels) <= set(known):
-        theirs = f"{list(labels) or 'none'}, got {known or 'none'}"
-        raise ValueError(f"guard must be made for the contexts of the recording, {theirs}")
+    references, known, changes = guard.against.references, guard.against.contexts, recording.side.payoffs is not None
+    labels = {str(name): name for name in recording.contexts or ()}
+    for what, needed, own, fits in (
+        ("lag", recording.latest, guard.lag, guard.lag >= recording.latest),
+        ("references", recording.references, references, references == recording.references),
+        ("problem.is_changing", changes, guard.problem.is_changing, guard.problem.is_changing == changes),
+        ("contexts", tuple(labels), known, bool(labels) == bool(known) and set(labels) <= set(known)),
+    ):
+        if not fits:
+            raise ValueError(f"guard must fit the recording: {what} must be {needed}, got {own}")
     if not labels:
         return recording
     place = np.array([known.index(label) for label in labels])
@@ -140,14 +129,14 @@ def replayed(
     by_stream: dict[str, np.ndarray] = {}
     events, promised = list[tuple[int, Event]](), []
     for block in recording.blocks():
-        judged = judge(guard, block, recording, fallback)
-        played, rows_R = judged.played, recording.rows_of(block.index_N)
+        columns, played = judge(guard, block, recording, fallback)
+        rows_R = recording.rows_of(block.index_N)
         traced = {"share": played.guard.share_NxT, "log_e": played.guard.evidence_NxT}
         for name, own_NxT in (played.paid | traced).items():
             by_step.setdefault(name, np.empty(R))[rows_R] = own_NxT[block.recorded_NxT]
         best = played.paid[BEST_OF_ALL if BEST_OF_ALL in played.paid else BEST]
         regret_N = (best - played.paid["guard"]).sum(axis=1)
-        for name, own_N in {**judged.columns, "regret": regret_N}.items():
+        for name, own_N in (columns | {"regret": regret_N}).items():
             by_stream.setdefault(name, np.empty(B, own_N.dtype))[block.index_N] = own_N
         promised.append(guard.certificate_of(played.guard.rows))
         for row, event in played.guard.events:
@@ -162,7 +151,7 @@ def replayed(
         tuple(event for _, event in events),
         max(promised, key=lambda one: one.regret_bound),
         source,
-        tuple(judged.totals),
+        tuple(played.paid),
         by_stream,
         by_step,
     )
@@ -201,7 +190,7 @@ class Backtest:
     certificate: Any  # what is guaranteed of every stream; of forecasts of a number, by what was charged in this run
     source: FrameSource | None  # None: the recording was in arrays
     players: tuple[str, ...]  # with the best comparators
-    by_stream: dict[str, np.ndarray]  # [B] each: the payoffs of every player in total, and the parts of ``Judged``
+    by_stream: dict[str, np.ndarray]  # [B] each: the payoffs of every player in total, and what else ``judge`` finds
     by_step: dict[str, np.ndarray]  # [R] each: what every player was paid, in utility; "share" and "log_e"
 
     @property
@@ -256,7 +245,7 @@ class Backtest:
         paid_R = in_payoffs(self.problem, self.by_step[player], recording.side.scale)
         return paid_R if recording.missing_R is None else np.where(recording.missing_R, np.nan, paid_R)
 
-    @cached_property
+    @property
     def guarantee(self) -> Any:
         """The certificate for the steps of the longest stream, where the guard has no horizon."""
         if self.certificate.horizon is None and isinstance(self.certificate, Certificate):
@@ -271,18 +260,14 @@ class Backtest:
         edge, behind = earned["model"] - earned[best], earned["last outcome"] - earned["model"]
         if edge <= 0:
             less = f"{-edge:.4g} less per step" if edge < 0 else "no more"
-            found.append(
-                f"the model earned {less} than the {best}{' of each stream' * (len(self.recording.names) > 1)}"
-            )
+            of_each = " of each stream" if len(self.recording.names) > 1 else ""
+            found.append(f"the model earned {less} than the {best}{of_each}")
         elif edge < bound:
-            found.append(
-                f"the model's edge is {edge:.4g} per step, the guarantee {bound:.4g}: this horizon is too short to "
-                "promise anything that matters"
-            )
+            short = "this horizon is too short to promise anything that matters"
+            found.append(f"the model's edge is {edge:.4g} per step, the guarantee {bound:.4g}: {short}")
         if behind > 0:
-            found.append(
-                f"the model earned {behind:.4g} less per step than doing what would have been best the last time"
-            )
+            rule = "doing what would have been best the last time"
+            found.append(f"the model earned {behind:.4g} less per step than {rule}")
         if bound >= float(self.problem.regret_in_payoffs(self.certificate.problem.span)):
             found.append(f"the guarantee of {bound:.4g} per step is all that one step can matter: it promises nothing")
         return *found, *(() if self.source is None else self.source.notes)
@@ -319,10 +304,11 @@ class Backtest:
             "streams": [result._asdict() for result in self.streams],
             "switches": [
                 {"event": type(event).__name__.lower(), **event._asdict(), "message": str(event)}
+                | ({"evidence": None} if isinstance(event, Alarm) and event.excluded else {})  # there it is infinite
                 for event in self.switches
             ],
         }
-        return json.dumps(json_of(about), indent=1, allow_nan=False)
+        return json.dumps(about, indent=1, default=str)
 
     def to_frame(self) -> Any:
         """One row per step: payoffs by player, and whether the guard ``used_fallback``; a polars frame.
@@ -344,12 +330,11 @@ class Backtest:
 
         if source is not None:
             rows = pl.DataFrame(source.frame)[source.rows_R[order_R]].select(kept)
-            return pl.DataFrame([*rows.get_columns(), *pl.DataFrame(data, nan_to_null=True).get_columns()])
-        names: Sequence[Any] = recording.names
-        if len({type(name) for name in names}) > 1 or not isinstance(names[0], (str, int, float)):
-            names = [str(name) for name in names]
-        stream = pl.Series("stream", names).gather(np.repeat(np.arange(len(names)), recording.lengths_B))
-        return pl.DataFrame([stream, *pl.DataFrame(data, nan_to_null=True).get_columns()])
+        else:
+            names = [name if isinstance(name, (str, int, float)) else str(name) for name in recording.names]
+            stream = pl.Series("stream", names, strict=False)
+            rows = stream.gather(np.repeat(np.arange(len(names)), recording.lengths_B)).to_frame()
+        return pl.concat([rows, pl.DataFrame(data, nan_to_null=True)], how="horizontal")
 
     def regret(self, player: str = "guard") -> tuple[np.ndarray, ...]:
         """By stream, ``[T]``: the average regret of every prefix to its best comparator, in utility."""
@@ -366,71 +351,29 @@ class Backtest:
             found.append((np.max(theirs, axis=0) - np.cumsum(paid_T)) / np.maximum(np.cumsum(one.there_R), 1))
         return tuple(found)
 
-    def evidence(self, stream: Any) -> np.ndarray:
-        """The test on one stream, ``[T, 2]``: the statistic and its threshold at every step."""
-        log_e_T = self.by_step["log_e"][self.recording.rows_of([self.recording.place(stream)])]
-        return np.stack([log_e_T, np.full(len(log_e_T), np.log(self.guard.setting.watch.threshold))], axis=1)
-
     def plot(self, stream: Any = None) -> Any:
-        """Money over time, evidence with its threshold, and lines at switches: for one stream, or all together."""
-        names = self.recording.names
-        chosen = np.arange(len(names)) if stream is None else np.array([self.recording.place(stream)])
-        figure, (money, evidence) = pyplot().subplots(
-            2, 1, figsize=(7.6, 5.6), sharex=True, layout="constrained", height_ratios=[3, 2]
-        )
+        """Money over time and the evidence for an alarm, with lines at switches: of one stream, or of all together."""
+        recording, events = self.recording, [e for e in self.switches if stream is None or e.stream == stream]
+        chosen = np.arange(len(recording.names)) if stream is None else np.array([recording.place(stream)])
+        figure, axes = pyplot().subplots(2, 1, figsize=(7.6, 5.6), sharex=True, layout="constrained")
         figure.set_facecolor("white")
-        others = itertools.cycle((colour, dash, 1.2) for dash in ("--", ":") for colour in COLOURS[4:])
-        rows_R, lengths_B = self.recording.rows_of(chosen), self.recording.lengths_B[chosen]
+        rows_R, lengths_B = recording.rows_of(chosen), recording.lengths_B[chosen]
         step_R = np.arange(len(rows_R)) - np.repeat(np.cumsum(lengths_B) - lengths_B, lengths_B)
-        step_T = np.arange(1, lengths_B.max() + 1)
-        for name in (*self.paid, BEST):
+        step_T, styles = np.arange(1, lengths_B.max() + 1), [itertools.cycle(COLOURS), itertools.cycle(DASHES)]
+        for name, colour, dash in zip((*self.paid, BEST), *styles, strict=False):
             line_T = np.cumsum(np.bincount(step_R, np.nan_to_num(self._payoffs_R(name)[rows_R])))
-            colour, dash, width = _LINES.get(name) or next(others)
-            money.plot(step_T, line_T, color=colour, linestyle=dash, linewidth=width, label=name)
-        money.set_ylabel("payoffs added up")
-        money.legend(frameon=False, fontsize=9)
-        events = [event for event in self.switches if stream is None or event.stream == stream]
-        colours = [COLOURS[2] if isinstance(event, Return) else COLOURS[1] for event in events]
-        for ax in (money, evidence):
-            at = [event.step for event in events]
-            ax.vlines(at, 0, 1, colors=colours, transform=ax.get_xaxis_transform(), linewidth=0.8, alpha=0.6)
-            plain(ax)
-        alarms = list(dict.fromkeys(event.stream for event in events if isinstance(event, Alarm)))
-        for k, name in enumerate((alarms or [names[i] for i in chosen[:_DRAWN]])[:_DRAWN]):
-            values_Tx2 = self.evidence(name)
-            shown_T, colour = np.minimum(values_Tx2[:, 0], 3 * values_Tx2[:, 1]), COLOURS[k % len(COLOURS)]
-            evidence.plot(step_T[: len(shown_T)], shown_T, color=colour, linewidth=1.1, label=f"stream {name}")
+            axes[0].plot(step_T, line_T, color=colour, linestyle=dash, linewidth=1.6, label=name)
         needed = math.log(self.guard.setting.watch.threshold)
-        evidence.axhline(needed, color="#555555", linestyle="--", linewidth=1.1, label="alarm")
-        evidence.set_ylabel("evidence")
-        evidence.legend(frameon=False, fontsize=8, ncols=2)
-        evidence.set_xlabel("steps")
-        who = f"{len(names):,} streams" if len(chosen) > 1 else f"stream {names[chosen[0]]}"
-        alarmed, returns = (sum(isinstance(event, kind) for event in events) for kind in (Alarm, Return))
-        dropped = len(events) - alarmed - returns
-        title = f"{who}; switches (orange): {alarmed}, returns (green): {returns}"
-        money.set_title(f"{title}, dropped again (orange): {dropped}" if dropped else title, fontsize=10)
+        alarmed = [recording.place(event.stream) for event in events if isinstance(event, Alarm)]
+        for i, colour in zip((alarmed or chosen)[:_DRAWN], COLOURS, strict=False):
+            shown_T = np.minimum(self.log_e[i], 3 * needed)
+            axes[1].plot(step_T[: len(shown_T)], shown_T, color=colour, label=f"stream {recording.names[i]}")
+        axes[1].axhline(needed, color="#555555", linestyle="--", label="alarm")
+        at, colours = [event.step for event in events], [COLOURS[1 + isinstance(event, Return)] for event in events]
+        for ax, label in zip(axes, ("payoffs added up", "evidence"), strict=True):
+            ax.vlines(at, 0, 1, colours, transform=ax.get_xaxis_transform(), linewidth=0.8)
+            ax.set_ylabel(label)
+            ax.legend(frameon=False, fontsize=9)
+            plain(ax)
+        axes[1].set_xlabel("steps; lines: the model is left (orange), or is back (green)")
         return figure
-
-
-_LINES = {
-    "model": (COLOURS[1], "-", 1.6),
-    "guard": (COLOURS[0], "-", 2.0),
-    "fallback": (COLOURS[2], "--", 1.2),
-    "Hedge": (COLOURS[3], ":", 1.4),
-    "last outcome": ("#999999", ":", 1.0),
-    "best fixed action": ("#555555", "-.", 1.2),
-}
-_DRAWN = 6  # streams whose evidence is drawn
-
-
-def json_of(value: Any) -> Any:
-    """The same as JSON values: no infinities, and other objects as they print."""
-    if isinstance(value, Mapping):
-        return {name if isinstance(name, str) else str(name): json_of(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_of(part) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float):
-        return inputs.finite_or_none(value)
-    return value if isinstance(value, (str, int)) or value is None else str(value)

@@ -6,7 +6,6 @@ response is quantal. Players for comparison only are in ``YARDSTICKS``.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +39,6 @@ class Played(NamedTuple):
 
     paid: dict[str, np.ndarray]  # by player, [N, T]
     utility_AxNxT: np.ndarray  # what each action was paid
-    alarm_N: np.ndarray  # the last step at which the model was trusted, 0 for no alarm
     guard: Traced
 
 
@@ -61,15 +59,11 @@ def play(guard: Guard, block: Block, fallback: bool = True) -> Played:
     }
     if fallback:
         s, untested = setting, NoTest(setting.test.horizon)  # which plays the fallback from the first step on
-        alone = Setting(s.problem, s.against, untested, s.fallback, s.response, s.lag) if s.tests else None
-        earned["fallback"] = paid((found if alone is None else _traced(Engine(alone), block)).policy_NxTxA)
+        alone = Engine(Setting(s.problem, s.against, untested, s.fallback, s.response, s.lag))
+        earned["fallback"] = paid(_traced(alone, block).policy_NxTxA)
     earned |= {name: earns(guard, block, utility_AxNxT) for name, earns in YARDSTICKS.items()}
     earned |= {f"reference {name}": paid(own) for name, own in zip(setting.references, answers, strict=True)}
-    alarm_N = np.zeros(len(block.index_N), dtype=np.int64)
-    for row, event in found.events:
-        if isinstance(event, Alarm):
-            alarm_N[row] = event.known
-    return Played(earned, utility_AxNxT, alarm_N, found)
+    return Played(earned, utility_AxNxT, found)
 
 
 def utilities(problem: Any, outcomes: np.ndarray, side: SideInformation) -> np.ndarray:
@@ -166,36 +160,6 @@ YARDSTICKS: dict[str, Callable[[Guard, Block, np.ndarray], np.ndarray]] = {
 # What became of the streams.
 
 
-class Judged(NamedTuple):
-    """The streams of a block, an entry each; payoffs are in the problem's units."""
-
-    steps: np.ndarray  # those with an outcome
-    totals: dict[str, np.ndarray]  # by player: payoffs in total
-    steps_after: np.ndarray  # those after the alarm
-    model_after: np.ndarray  # payoffs of these
-    guard_after: np.ndarray
-    best_action: np.ndarray  # its name
-    alarm: np.ndarray  # the last step at which the model was trusted; 0: no alarm
-    since: np.ndarray  # about which step the model broke; 0: not known
-    lost_to: np.ndarray  # what would have been better; None: not known
-    log_e: np.ndarray  # ln of an e-value against the model
-    returns: np.ndarray
-    dropped: np.ndarray  # how often a model that had returned was dropped again
-    follows: np.ndarray  # whether the model is followed in the end
-    missing: np.ndarray  # how many outcomes are
-    excluded: np.ndarray  # outcomes to which the model had given probability 0
-    lag: np.ndarray
-    seems_lag: np.ndarray  # the lag that its residuals suggest; 0: none
-    guard_then: np.ndarray  # what the guard would have earned at that lag; NaN: not known
-    played: Played  # with the best comparators among those paid
-
-    @property
-    def columns(self) -> dict[str, np.ndarray]:
-        """All but what was played, a column each: with each player's payoffs under its name."""
-        steps, totals, *more, _ = self
-        return {"steps": steps, **totals, **dict(zip(self._fields[2:-1], more, strict=True))}
-
-
 def judge(
     guard: Guard,
     block: Block,
@@ -203,8 +167,8 @@ def judge(
     fallback: bool = True,
     log_level: float = math.inf,
     beyond: float | None = None,
-) -> Judged:
-    """Every player on a block of a recording, and what the guard did.
+) -> tuple[dict[str, np.ndarray], Played]:
+    """The columns of a block's streams, an entry each, with payoffs in the problem's units; and what was played.
 
     Parameters
     ----------
@@ -216,55 +180,63 @@ def judge(
     problem, played, every = guard.problem, play(guard, block, fallback), np.arange(len(block.index_N))
     utility_AxNxT, there_NxT, scale_NxT = played.utility_AxNxT, block.there_NxT, block.side.scale
     best_N = utility_AxNxT.sum(axis=-1).argmax(axis=0)
-    paid = played.paid | {BEST: utility_AxNxT[best_N, every]}
+    played.paid[BEST] = utility_AxNxT[best_N, every]
     if recording.references or recording.contexts:
-        paid[BEST_OF_ALL] = _best_comparator(guard, block, recording, played)
-    played = played._replace(paid=paid)
-    after_NxT = there_NxT & (np.arange(there_NxT.shape[1]) >= played.alarm_N[:, None]) & (played.alarm_N > 0)[:, None]
+        played.paid[BEST_OF_ALL] = _best_comparator(guard, block, recording, played)
 
-    def earned(player: str, counted_NxT: np.ndarray) -> np.ndarray:
-        total_N: np.ndarray = (in_payoffs(problem, paid[player], scale_NxT) * counted_NxT).sum(axis=1)
-        return total_N
-
-    N = len(every)
-    since, returns, dropped = (np.zeros(N, dtype=np.int64) for _ in range(3))
-    lost_to, follows = np.full(N, None, dtype=object), np.ones(N, dtype=bool)
+    alarm_N, since_N, returns_N, dropped_N = np.zeros((4, len(every)), dtype=np.int64)
+    lost_to_N, follows_N = np.full(len(every), None, dtype=object), np.ones(len(every), dtype=bool)
     for row, event in played.guard.events:
-        follows[row] = isinstance(event, Return)
-        returns[row] += isinstance(event, Return)
-        dropped[row] += isinstance(event, ModelDropped)
-        if isinstance(event, Alarm) and event.since is not None:
-            since[row], lost_to[row] = event.since, event.whom or RECENT
-            if event.action is not None:
-                lost_to[row] = str(problem.actions[event.action])
-            if event.context is not None and recording.contexts:
-                lost_to[row] += f" in context {recording.contexts[event.context]}"
-    excluded = np.zeros(N, dtype=np.int64)
+        follows_N[row] = isinstance(event, Return)
+        returns_N[row] += isinstance(event, Return)
+        dropped_N[row] += isinstance(event, ModelDropped)
+        if isinstance(event, Alarm):
+            alarm_N[row] = event.known
+            if event.since is not None:
+                since_N[row], lost_to_N[row] = event.since, event.whom or RECENT
+                if event.action is not None:
+                    lost_to_N[row] = str(problem.actions[event.action])
+                if event.context is not None and recording.contexts:
+                    lost_to_N[row] += f" in context {recording.contexts[event.context]}"
+
+    after_NxT = there_NxT & after_alarm(alarm_N, there_NxT.shape[1])
+    excluded_N = np.zeros(len(every), dtype=np.int64)
     if isinstance(block.forecasts, np.ndarray):
         prob_NxT = np.take_along_axis(block.forecasts, block.outcomes_NxT[..., None], axis=-1)[..., 0]
-        excluded = ((prob_NxT == 0) & there_NxT).sum(axis=1)
-    seems_lag, guard_then = _if_late(guard, block, beyond)
-    return Judged(
-        steps=there_NxT.sum(axis=1),
-        totals={name: earned(name, there_NxT) for name in paid},  # one player after the other: each takes memory
-        steps_after=after_NxT.sum(axis=1),
-        model_after=earned("model", after_NxT),
-        guard_after=earned("guard", after_NxT),
-        best_action=np.array([str(action) for action in problem.actions])[best_N],
-        alarm=played.alarm_N,
-        since=since,
-        lost_to=lost_to,
-        log_e=_evidence(guard, played.guard.level_NxT, log_level),
-        returns=returns,
-        dropped=dropped,
-        follows=follows,
-        missing=block.lengths_N - there_NxT.sum(axis=1),
-        excluded=excluded,
-        lag=np.full(N, guard.lag),
-        seems_lag=seems_lag,
-        guard_then=guard_then,
-        played=played,
-    )
+        excluded_N = ((prob_NxT == 0) & there_NxT).sum(axis=1)
+    seems_lag_N, guard_then_N = _if_late(guard, block, beyond)
+
+    def earned(player: str, counted_NxT: np.ndarray) -> np.ndarray:
+        total_N: np.ndarray = (in_payoffs(problem, played.paid[player], scale_NxT) * counted_NxT).sum(axis=1)
+        return total_N
+
+    columns = {
+        "steps": there_NxT.sum(axis=1),  # those with an outcome
+        **{name: earned(name, there_NxT) for name in played.paid},  # one after the other: each takes memory
+        "steps_after": after_NxT.sum(axis=1),  # those after the alarm
+        "model_after": earned("model", after_NxT),
+        "guard_after": earned("guard", after_NxT),
+        "best_action": np.array([str(action) for action in problem.actions])[best_N],
+        "alarm": alarm_N,  # the last step at which the model was trusted; 0: no alarm
+        "since": since_N,  # about which step the model broke; 0: not known
+        "lost_to": lost_to_N,  # what would have been better; None: not known
+        "log_e": _evidence(guard, played.guard.level_NxT, log_level),  # ln of an e-value against the model
+        "returns": returns_N,
+        "dropped": dropped_N,  # how often a model that had returned was dropped again
+        "follows": follows_N,  # whether the model is followed in the end
+        "missing": block.lengths_N - there_NxT.sum(axis=1),  # how many outcomes are
+        "excluded": excluded_N,  # outcomes to which the model had given probability 0
+        "lag": np.full(len(every), guard.lag),
+        "seems_lag": seems_lag_N,  # the lag that its residuals suggest; 0: none
+        "guard_then": guard_then_N,  # what the guard would have earned at that lag; NaN: not known
+    }
+    return columns, played
+
+
+def after_alarm(alarm_N: np.ndarray, steps: int) -> np.ndarray:
+    """Which of so many steps come after the alarm, ``[N, T]``."""
+    after_NxT: np.ndarray = (np.arange(steps) >= alarm_N[:, None]) & (alarm_N > 0)[:, None]
+    return after_NxT
 
 
 def _best_comparator(guard: Guard, block: Block, recording: Recording, played: Played) -> np.ndarray:
@@ -304,10 +276,8 @@ def _evidence(guard: Guard, level_NxT: np.ndarray, log_level: float) -> np.ndarr
 # A lag that was not given: forecasts some steps ahead, or of sums over some steps, have errors alike in a row.
 
 
-_TRIED = 30  # lags, at most
-_FEWEST = 5
+_FEWEST, _TRIED = 5, 30  # lags
 _GOES_ON = 2.0  # standard errors that the next lag must have
-_REPLAYED = 20_000  # steps of a stream: up to here it is computed what the guard would have earned
 
 
 def seeming_lag(
@@ -345,21 +315,15 @@ def seeming_lag(
 
 def _if_late(guard: Guard, block: Block, beyond: float | None) -> tuple[np.ndarray, np.ndarray]:
     """The lag that residuals suggest, and what the guard would then have earned, in payoffs."""
-    setting, N = guard.setting, len(block.index_N)
+    s, N = guard.setting, len(block.index_N)
     seems_N, then_N = np.zeros(N, dtype=np.int64), np.full(N, np.nan)
-    if beyond is None or isinstance(guard.problem, Payoff) or not setting.tests:
+    if beyond is None or isinstance(guard.problem, Payoff):
         return seems_N, then_N
     seems_N = seeming_lag(block.forecasts, block.outcomes_NxT, block.lengths_N, beyond, block.there_NxT)
     for lag in np.unique(seems_N[seems_N > 0]).tolist():
         rows = np.flatnonzero(seems_N == lag)
         own = block.part(rows)
-        if own.lengths_N.max() <= _REPLAYED:
-            paid_NxT = play(_guard_at(setting, lag), own, fallback=False).paid["guard"]
-            then_N[rows] = (in_payoffs(guard.problem, paid_NxT, own.side.scale) * own.there_NxT).sum(axis=1)
+        late = Guard(s.problem, against=s.against, test=s.test, fallback=s.fallback, response=s.response, lag=lag)
+        paid_NxT = play(late, own, fallback=False).paid["guard"]
+        then_N[rows] = (in_payoffs(guard.problem, paid_NxT, own.side.scale) * own.there_NxT).sum(axis=1)
     return seems_N, then_N
-
-
-@lru_cache(maxsize=64)
-def _guard_at(s: Setting, lag: int) -> Guard:
-    """A guard made alike, for outcomes that come so late."""
-    return Guard(s.problem, against=s.against, test=s.test, fallback=s.fallback, response=s.response, lag=lag)

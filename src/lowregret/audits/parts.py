@@ -16,7 +16,7 @@ from ..engine.loop import form_of
 from ..guard import Guard
 from .cells import plain
 from .columns import Found
-from .judging import in_payoffs, judge
+from .judging import after_alarm, in_payoffs, judge
 from .reading import Log, Refused
 from .recording import Block
 from .settings import AuditSettings
@@ -131,15 +131,15 @@ def judged_table(
     is_given = how.lag is not None or recording.lags_R is not None
 
     def one(guard: Guard, block: Block) -> tuple[Any, ...]:
-        judged = judge(guard, block, recording, whole.rows <= _SMALL, log_level, None if is_given else beyond)
+        columns, played = judge(guard, block, recording, whole.rows <= _SMALL, log_level, None if is_given else beyond)
         point_NxT, there_NxT, scale_NxT = _points(table, block, whole), block.there_NxT, block.side.scale
         money = {}
-        for name, own_NxT in judged.played.paid.items():  # one player after the other: each takes memory
+        for name, own_NxT in played.paid.items():  # one player after the other: each takes memory
             paid_NxT = in_payoffs(problem, own_NxT, scale_NxT) * there_NxT
             money[name] = np.bincount(point_NxT.ravel(), paid_NxT.ravel(), POINTS)
         is_longest_N = block.lengths_N == whole.longest
-        promised = [guard.certificate_of(judged.played.guard.rows[is_longest_N])] if is_longest_N.any() else []
-        return block.index_N, judged.columns, _reliability(block, judged.alarm), money, promised
+        promised = [guard.certificate_of(played.guard.rows[is_longest_N])] if is_longest_N.any() else []
+        return block.index_N, columns, _reliability(block, columns["alarm"]), money, promised
 
     found, waiting, jobs = [], deque[Future[Any]](), _jobs(table, problem, how)
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -209,7 +209,7 @@ def _frame(table: Table, index_B: np.ndarray, columns: Sequence[dict[str, np.nda
 def _reliability(block: Block, alarm_N: np.ndarray) -> np.ndarray:
     """Up to the alarm and after it: of states [2, S, 3, BINS], of quantiles [2, L, 2]."""
     there_NxT = block.there_NxT
-    after_NxT = (np.arange(there_NxT.shape[1]) >= alarm_N[:, None]) & (alarm_N > 0)[:, None]
+    after_NxT = after_alarm(alarm_N, there_NxT.shape[1])
     found = []
     for part_NxT in (there_NxT & ~after_NxT, there_NxT & after_NxT):
         outcomes_R = block.outcomes_NxT[part_NxT]
