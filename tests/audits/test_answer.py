@@ -155,7 +155,7 @@ MENDED = "Stop acting on these until they are mended:"
 def test_an_alarm_in_words(found, says):
     found = found()
     gain = float((found.paid["guard"] - found.paid["model"])[found.after_NxT].sum())
-    assert answer.answer(found) == says.format(f"{gain:,.0f} euros")
+    assert found.answer == says.format(f"{gain:,.0f} euros")
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_an_alarm_in_words(found, says):
 def test_no_alarm_in_words(found, says):
     found = found()
     model, guard = (found.paid[player].sum() for player in ("model", "guard"))
-    assert answer.answer(found) == says.format(f"{model:,.0f}", f"{model - guard:,.0f}")
+    assert found.answer == says.format(f"{model:,.0f}", f"{model - guard:,.0f}")
 
 
 def test_a_verdict_is_good_bad_or_unclear():
     right, short = (made(*weather(1, T, seed=3), **ONE) for T in (400, 40))
     found = {"good": [right], "bad": [one(), forty(), forty(follows=[0])]}
     found["unclear"] = [short, one(follows=[0]), forty(follows=FORTY), forty(named=[]), made(*weather(1, 400), **ONE)]
-    assert {kind: {answer.verdict(each).kind for each in own} for kind, own in found.items()} == {
+    assert {kind: {each.verdict.kind for each in own} for kind, own in found.items()} == {
         kind: {kind} for kind in found
     }
 
@@ -207,10 +207,10 @@ def test_a_guard_that_earned_less_is_said_plainly():
     for found, stop in (one(), "acting on it. "), (forty(), f"acting on these: {NAMED}. "):
         guard = 2 * pl.col("model") - pl.col("guard")
         gain = float((found.paid["guard"] - found.paid["model"]).sum())
-        advice = answer.answer(found.with_streams(guard=guard)).split(f"would have earned {gain:,.0f} euros less. ")[1]
+        advice = found.with_streams(guard=guard).answer.split(f"would have earned {gain:,.0f} euros less. ")[1]
         instead = "What the guard played instead earned less, so find the cause before you stop "
         assert f"{advice} " == f"{instead}{stop}"
-    assert "Guarded, it would have earned the same." in answer.answer(one().with_streams(guard=pl.col("model")))
+    assert "Guarded, it would have earned the same." in one().with_streams(guard=pl.col("model")).answer
 
 
 def test_the_time_to_find_a_break_is_that_of_a_plain_guard():
@@ -231,7 +231,7 @@ def test_the_time_to_find_a_break_is_that_of_a_plain_guard():
 
 def test_late_outcomes_take_longer_to_find_a_break():
     found = made(*weather(1, 100), **ONE)
-    assert answer.answer(found).startswith("Nothing speaks against this model.")
+    assert found.answer.startswith("Nothing speaks against this model.")
     late = found.with_streams(lag=pl.lit(3))
     cost, steps = answer.steps_to_find(late)
     rng, alarms = np.random.default_rng(0), []
@@ -244,7 +244,7 @@ def test_late_outcomes_take_longer_to_find_a_break():
         alarms.append(guard.steps)
     assert cost == pytest.approx(10)
     assert steps == pytest.approx(np.median(alarms), rel=0.3)
-    assert answer.answer(late).startswith("Too short to tell")
+    assert late.answer.startswith("Too short to tell")
 
 
 @pytest.mark.parametrize("payoffs", [[[1, 2], [0, 1]], [[1, 0], [0, 1], [2, 2]]])
@@ -252,8 +252,8 @@ def test_no_time_is_said_where_a_break_can_cost_nothing(payoffs):
     problem = lr.DecisionProblem.from_payoffs(payoffs, states=["dry", "wet"])
     found = made(*weather(1, 30), problem=problem, **ONE)
     assert answer.steps_to_find(found)[0] == 0
-    assert answer.answer(found).startswith("Nothing speaks against this model. Acting on it earned ")
-    assert "a break" not in answer.answer(found).lower()
+    assert found.answer.startswith("Nothing speaks against this model. Acting on it earned ")
+    assert "a break" not in found.answer.lower()
 
 
 # The figures
@@ -286,7 +286,7 @@ def test_where_streams_stand_at_the_end():
 def test_the_report_says_everything_once():
     found = forty(notes=("3 rows did not sum to one\x07",))
     report = answer.report(found)
-    for text in (answer.answer(found), answer.today(found), answer.others(found), str(answer.payoffs(found))):
+    for text in (found.answer, answer.today(found), answer.others(found), str(answer.payoffs(found))):
         assert report.count(text) == 1
     assert report.count("5% for each shop") == report.count("false") + report.count("False") == 1
     assert "less than the best fixed action of its shop" in report

@@ -293,7 +293,7 @@ def test_a_page_of_a_log_has_the_numbers_of_the_log():
     assert read.tables[0][-1][2] == f"{paid.sum():,.0f}"
     by_shop = {name: f"{own.sum():,.0f}" for name, own in zip("abc", paid, strict=True)}
     assert {row[0]: row[2] for row in read.tables[1][1:]} == by_shop
-    assert read.texts["h1"] == [answer.verdict(found).headline]
+    assert read.texts["h1"] == [found.verdict.headline]
     assert read.tables[2] == [["", "dry", "wet"], ["open", "100", "-20"], ["shut", "0", "0"]]
 
 

@@ -3,10 +3,8 @@
 import contextlib
 import math
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,12 +48,11 @@ def money(value: float, currency: str | None = None, decimals: int = 0, signed: 
     ('-$12,300', '+353.20 euros', '7')
     """
     shown = f"{abs(value):,.{decimals}f}"
-    zero = not shown.strip("0.,")
-    sign = "" if zero else "-" if value < 0 else "+" if signed else ""
+    sign = "-" if value < 0 else "+" if signed else ""
+    sign = sign if shown.strip("0.,") else ""
     if not currency:
         return sign + shown
-    before = unicodedata.category(currency[-1]) == "Sc" and currency[:-1].upper() == currency[:-1]
-    return f"{sign}{currency}{shown}" if before else f"{sign}{shown} {currency}"
+    return f"{sign}{shown} {currency}" if currency[-1].isalpha() else f"{sign}{currency}{shown}"
 
 
 def counted(n: int, word: str) -> str:
@@ -125,11 +122,6 @@ class Verdict(NamedTuple):
     headline: str
     advice: str
     kind: str
-
-
-def answer(found: Any) -> str:
-    """The verdict in a few sentences."""
-    return " ".join(verdict(found)[:2])
 
 
 def verdict(found: Any) -> Verdict:
@@ -238,23 +230,17 @@ def steps_to_find(found: Any) -> tuple[float, float]:
     infinite for more than 1,024; a cost of 0 says that nothing can be lost by a break.
     """
     payoffs_AxS = stakes(found.problem)[1]
-    longest, lag = (min(int(found.streams[name].to_numpy().max()), _FAR) for name in ("steps", "lag"))
-    return _half_found(tuple(map(tuple, payoffs_AxS.tolist())), found.settings.delta, longest, lag)
-
-
-@lru_cache(maxsize=8)
-def _half_found(payoffs: tuple[tuple[float, ...], ...], delta: float, steps: int, lag: int) -> tuple[float, float]:
-    payoffs_AxS = np.array(payoffs)
+    steps, lag = (min(int(found.streams[name].to_numpy().max()), _FAR) for name in ("steps", "lag"))
     lead_AxAxS = payoffs_AxS[None] - payoffs_AxS[:, None]
     largest = float(np.minimum(-lead_AxAxS.min(axis=2), lead_AxAxS.max(axis=2)).max())
     problem = DecisionProblem.from_payoffs(payoffs_AxS)
     for edge in (largest / 2, largest / 4, largest / 8) if largest > 0 else ():
         with contextlib.suppress(ValueError):  # a third action is better than the two, unless they differ by less
             while True:
-                guard = Guard(problem, test=ExactTest(delta, max(steps, 2)), lag=lag)
-                found = delay(guard, edge, since=1, runs=_RUNS).median
-                if math.isfinite(found) or steps >= _FAR:
-                    return edge, float(f"{found:.2g}")
+                guard = Guard(problem, test=ExactTest(found.settings.delta, max(steps, 2)), lag=lag)
+                median = delay(guard, edge, since=1, runs=_RUNS).median
+                if math.isfinite(median) or steps >= _FAR:
+                    return edge, float(f"{median:.2g}")
                 steps = min(2 * steps, _FAR)
     return 0.0, math.inf
 
@@ -274,7 +260,7 @@ def table(found: Any) -> Table:
         shown = *(money(value, None, decimals) for value in (model, guard)), money(guard - model, None, decimals, True)
         rows.append((name, f"{steps:,.0f}", *shown))
     header = f"in {currency}" if currency else "", plural(found.unit), *COLUMNS
-    return Table(f"{answer(found)}\n", header, tuple(rows))
+    return Table(f"{found.answer}\n", header, tuple(rows))
 
 
 _OTHERS = {
@@ -318,14 +304,12 @@ def warnings(found: Any) -> tuple[str, ...]:
             f"for so short a log the promise says nothing: no {unit} can cost more than {amounts(found, bound)[0]}"
         )
     if (late := streams.filter(pl.col("seems_lag").is_not_null())).height:
-        lag, result = int(late["seems_lag"].to_numpy().max()), "the result may be another"
-        if not math.isnan(more := math.fsum(late["guard_then"].fill_null(math.nan) - late["guard"])):
-            then, now = amounts(found, found.totals["guard"] + more, found.totals["guard"])
-            result = f"the guard would have earned {then}, not {now}"
+        lag, more = int(late["seems_lag"].to_numpy().max()), math.fsum(late["guard_then"] - late["guard"])
+        then, now = amounts(found, found.totals["guard"] + more, found.totals["guard"])
         lines.append(
-            f"the errors of {those(late)} are alike up to {counted(lag - 1, unit)} apart, more than chance "
-            f"explains. Perhaps outcomes are known later than the next {unit}: with a lag of {lag} {result} (--lag, "
-            "--known-at; --lag 1 if they are not)"
+            f"the errors of {those(late)} are alike up to {counted(lag - 1, unit)} apart, more than chance explains. "
+            f"Perhaps outcomes are known later than the next {unit}: with a lag of {lag} the guard would have earned "
+            f"{then}, not {now} (--lag, --known-at; --lag 1 if they are not)"
         )
     if (excluded := streams.filter(pl.col("excluded") > 0)).height:
         surprises = counted(sum(excluded["excluded"]), "outcome")

@@ -16,7 +16,7 @@ import polars as pl
 from ..forecasts.contract import needs_knots
 from ..problems import DecisionProblem, Payoff, a_problem, as_lines
 from ..tables import Table as Printed
-from . import answer
+from . import answer as words
 from .cluster import on_ray
 from .columns import found_columns
 from .parts import POINTS, Summary, Whole, dealt, judged_table
@@ -81,20 +81,25 @@ class Audit:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against relying on the answer."""
-        return (*answer.warnings(self), *self.notes)
+        return (*words.warnings(self), *self.notes)
+
+    @cached_property
+    def verdict(self) -> words.Verdict:
+        """Whether the models are still right, what that cost, and what to do."""
+        return words.verdict(self)
 
     @property
     def answer(self) -> str:
-        """Whether the models are still right, what that cost, and what to do."""
-        return answer.answer(self)
+        """The verdict in a few sentences."""
+        return f"{self.verdict.headline} {self.verdict.advice}"
 
     def table(self) -> Printed:
         """The answer, the warnings, and what each player earned."""
-        return answer.table(self)
+        return words.table(self)
 
     def report(self) -> str:
         """All that the command prints."""
-        return answer.report(self)
+        return words.report(self)
 
     def to_json(self) -> str:
         """Everything but the curves."""

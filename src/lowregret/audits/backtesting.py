@@ -359,8 +359,8 @@ class Backtest:
         figure.set_facecolor("white")
         rows_R, lengths_B = recording.rows_of(chosen), recording.lengths_B[chosen]
         step_R = np.arange(len(rows_R)) - np.repeat(np.cumsum(lengths_B) - lengths_B, lengths_B)
-        step_T, styles = np.arange(1, lengths_B.max() + 1), [itertools.cycle(COLOURS), itertools.cycle(DASHES)]
-        for name, colour, dash in zip((*self.paid, BEST), *styles, strict=False):
+        step_T, styles = np.arange(1, lengths_B.max() + 1), itertools.cycle(zip(COLOURS, DASHES, strict=True))
+        for name, (colour, dash) in zip((*self.paid, BEST), styles, strict=False):
             line_T = np.cumsum(np.bincount(step_R, np.nan_to_num(self._payoffs_R(name)[rows_R])))
             axes[0].plot(step_T, line_T, color=colour, linestyle=dash, linewidth=1.6, label=name)
         needed = math.log(self.guard.setting.watch.threshold)

@@ -13,7 +13,7 @@ from ..engine.responses import best_actions
 from ..forecasts.contract import needs_knots
 from ..problems import DecisionProblem, Payoff, a_problem
 from .columns import Found, found_columns, listed, quantile_columns
-from .gating import FAILED, Differences, Gate, Gates, judged, range_of, scores_apart
+from .gating import FAILED, Compared, Gate, Gates, judged, range_of, scores_compared
 from .reading import ROW, Log, Refused, log_of
 from .recording import Recording
 from .settings import AuditSettings, Columns
@@ -69,14 +69,14 @@ def gate_scores(
     table = source.collected(rows.select(ROW, **{role: pl.col(name) for role, name in named.items()}))
     if not len(table):
         raise Refused(source.source, None, "it has no rows")
-    kind, zone = NUMBERS, None
+    kind, zone = ROWS, None
     if order is not None:
         texts = source.head([order])[order] if table.schema["order"] == pl.String else ()
         moments = moments_of("order", table.schema["order"], spelling(texts))
         table, kind, zone = table.with_columns(order=moments.at), moments.kind, moments.zone
     for role in keys:
         _refuse(table, pl.col(role).is_null(), source, named[role], f"{named[role]} must name the {role} in every row")
-    if order is not None and kind == NUMBERS:
+    if kind == NUMBERS:
         unit, kind = numbered(*table.select(pl.min("order"), max=pl.max("order")).row(0))
         table = table.with_columns(pl.col("order") * unit)
     table = table.with_columns(_score(role, table.schema[role], source.has_commas) for role in scores)
@@ -93,13 +93,11 @@ def gate_scores(
     parts = {("",): table} if by is None else dict(sorted(table.group_by("by", maintain_order=True)))
     found = dict[str, Gate]()
     for (name,), part in parts.items():
-        at_R, about = np.arange(len(part)), dict[str, Any]()
-        if order is not None:
-            at_R = part["order"].to_numpy()
-            about = _span(Clock(at_R, kind, zone))
-        apart = scores_apart(part["new"].to_numpy(), part["current"].to_numpy(), low, high, at_R)
+        at_R = np.arange(len(part)) if order is None else part["order"].to_numpy()
+        about = {} if order is None else _span(Clock(at_R, kind, zone))
+        both = scores_compared(part["new"].to_numpy(), part["current"].to_numpy(), low, high, at_R)
         about |= {"columns": named, "warnings": tuple(notes)}
-        found[str(name)] = judged(apart, (new, current), alpha / len(parts), **about)
+        found[str(name)] = judged(both, (new, current), alpha / len(parts), **about)
     return found[""] if by is None else Gates(found, alpha)
 
 
@@ -194,33 +192,38 @@ def gate_forecasts(
             f"streams have steps at different times, so outcomes are known only {wait} of all their steps later: more "
             "evidence is needed"
         )
-    apart = _payoffs_apart(problem, recording, at_R)
-    if missing := int(apart.missing_R.sum()):
+    both = _payoffs_compared(problem, recording, at_R)
+    if missing := int(both.missing_R.sum()):
         notes.append(f"{missing:,} outcomes are missing: each counts as the worst that it could be for either verdict")
     about = _span(table.clock) if table.clock.kind != ROWS else {"unit": "step"}
     about |= {"streams": streams, "columns": table.found.about, "warnings": tuple(notes)}
-    return judged(apart, models, alpha, lag, wait, **about)
+    return judged(both, models, alpha, lag, wait, **about)
 
 
-def _payoffs_apart(problem: Any, recording: Recording, at_R: np.ndarray) -> Differences:
-    """What acting on the forecast of each row pays more than acting on its reference."""
-    outcomes_R, references, scale_R = recording.outcomes_R, recording.side.references, recording.side.scale
+def _payoffs_compared(problem: Any, recording: Recording, at_R: np.ndarray) -> Compared:
+    """What acting on the forecast of each row pays, and acting on its reference."""
+    outcomes_R, references, R = recording.outcomes_R, recording.side.references, recording.n_steps
     if isinstance(problem, Payoff):
-        both = [_best_actions(problem, forecasts) for forecasts in (recording.forecasts, references[0])]
-        utility, paid_RxA = problem.knot_utilities, problem.paid(outcomes_R).T
+        actions = [_best_actions(problem, forecasts) for forecasts in (recording.forecasts, references[0])]
+        utility, paid_AxR = problem.knot_utilities, problem.paid(outcomes_R)
     else:
-        both = [problem.best_response(probs) for probs in (recording.forecasts, references[:, 0])]
-        utility, paid_RxA = problem.utility, problem.utility.T[outcomes_R]
-    share_R = np.ones(len(at_R)) if scale_R is None else scale_R
-    missing_R = np.zeros(len(at_R), bool) if recording.missing_R is None else recording.missing_R
-    new_R, current_R = (paid_RxA[np.arange(len(at_R)), action_R] for action_R in both)
-    pairs_Px2, pair_R = np.unique(np.stack(both, axis=1), axis=0, return_inverse=True)
+        actions = [problem.best_response(probs) for probs in (recording.forecasts, references[:, 0])]
+        utility, paid_AxR = problem.utility, problem.utility[:, outcomes_R]
+    share_R = np.ones(R) if recording.side.scale is None else recording.side.scale
+    pairs_Px2, pair_R = np.unique(np.stack(actions, axis=1), axis=0, return_inverse=True)
     gains_PxM = utility[pairs_Px2[:, 0]] - utility[pairs_Px2[:, 1]]  # between knots straight: extreme at one of them
-    each = (new_R - current_R, gains_PxM.min(axis=1)[pair_R], gains_PxM.max(axis=1)[pair_R])
-    gain_R, low_R, high_R = (problem.regret_in_payoffs(gain * share_R) for gain in each)
-    totals = [float((problem.in_payoffs(paid_R) * share_R)[~missing_R].sum()) for paid_R in (new_R, current_R)]
-    span, apart = float(problem.regret_in_payoffs(problem.span)), int((both[0] != both[1]).sum())
-    return Differences("payoffs", gain_R, low_R, high_R, span, (totals[0], totals[1]), apart, at_R, missing_R)
+    new_R, current_R = (paid_AxR[action_R, np.arange(R)] for action_R in actions)
+    return Compared(
+        "payoffs",
+        new_R=problem.in_payoffs(new_R) * share_R,
+        current_R=problem.in_payoffs(current_R) * share_R,
+        low_R=problem.regret_in_payoffs(gains_PxM.min(axis=1)[pair_R] * share_R),
+        high_R=problem.regret_in_payoffs(gains_PxM.max(axis=1)[pair_R] * share_R),
+        span=float(problem.regret_in_payoffs(problem.span)),
+        at_R=at_R,
+        apart_R=actions[0] != actions[1],
+        missing_R=~recording.there_R,
+    )
 
 
 def _best_actions(problem: Payoff, forecasts: Any) -> np.ndarray:

@@ -6,9 +6,8 @@ the mean over them. It is known to lie in [low_t, high_t] before the outcome: of
 of two actions, from the least to the most that their payoffs can differ by.
 
 **Null hypothesis.** E[D_t | F_t] <= 0 at every moment, F_t being all that was known when the candidates were put to the
-items of moment t: the new one does no better than the current one, on average given the past. Nothing else is assumed:
-moments may depend on each other and differ from each other, candidates may be changed at any time, and the items of one
-moment may move together in any way.
+items of moment t. Nothing else is assumed: moments may depend on each other, candidates may be changed at any time, and
+the items of one moment may move together in any way.
 
 **Evidence.** A bettor at rate lam begins with 1 and stakes at every moment
 
@@ -16,19 +15,16 @@ moment may move together in any way.
 
 at most half of what it has. As lam_t >= 0 is known before the outcome, E[1 + lam_t D_t | F_t] <= 1 under the null
 hypothesis, and no factor is negative: W is a nonnegative supermartingale from 1, and so is E, the mean of the bettors
-at the ``RATES``. By Ville's inequality P(E_t >= 1/alpha at some moment t) <= alpha. So the gate may be asked every day,
-and one may stop whenever one likes. In the other direction -D_t in [-high_t, -low_t] is bet on, at alpha again: each of
-the two wrong verdicts has a chance of at most alpha of ever being given.
+at the ``RATES``. By Ville's inequality P(E_t >= 1/alpha at some moment t) <= alpha: the gate may be asked every day,
+and one may stop whenever one likes. In the other direction -D_t in [-high_t, -low_t] is bet on, at alpha again.
 
-The engine's bettors (``engine/bets.py``) know the model's forecast, and are charged by it. Here there is none, only
-a range; a bet that is linear in D_t is then fair without any charge. For each of their bets there is one that never
-wins less: by convexity exp(lam x) lies below its chord over [low, high], and its height at 0 is what they would be
-charged. Where D_t is a mean over many streams, far smaller than its range, that is most of the evidence.
+(The engine's bettors, ``engine/bets.py``, are charged by the model's forecast. Here there is none, and a bet that is
+linear in D_t is fair without a charge; by convexity exp(lam x) lies below its chord over [low, high], so for each of
+their bets there is one here that never wins less.)
 
-**Late outcomes.** With a lag of d the candidates of moment t are chosen when the outcomes up to moment t - d are known,
-and a stretch of luck counts at d moments at once: the product above is no supermartingale any more. Moments that are
-d apart make a class, in which it is; the average over the d classes counts, and a_d / alpha is needed, as proved in
-``certificates/switching.py`` (i).
+**Late outcomes.** With a lag of d the candidates of moment t are chosen when the outcomes up to moment t - d are known:
+the product above is no supermartingale any more. Moments that are d apart make a class, in which it is; the average
+over the d classes counts, and a_d / alpha is needed, as proved in ``certificates/switching.py`` (i).
 
 **Missing outcomes.** One that never came counts as the least possible for either direction, low_t for D_t and -high_t
 for -D_t, so both statements hold whatever it was.
@@ -57,10 +53,8 @@ RATES = 2.0 ** np.arange(8, -12, -1)  # over the span: the high ones for means o
 FAILED = "an item that a candidate failed has its lowest score"
 _STAKED = 0.5  # of what a bettor has, at most
 _MOST = 690.0  # of ln E, so that E is a float
-_AHEAD = 10  # times the log: a forecast of how long it takes goes no further
-_FEWEST = 10  # moments, from which on there is such a forecast
+_AHEAD, _FEWEST = 10, 10  # a forecast of how long it takes goes so many times beyond the log, and needs so many moments
 _PATHS, _POINTS = 400, 200  # of that forecast
-_QUANTILES = (0.5, 0.05, 0.95)  # of these paths
 
 
 @dataclass(frozen=True)
@@ -123,14 +117,13 @@ class Gate:
         """How long it may still take, in words."""
         if not self.apart:
             return "The two never differ."
-        low, high = self.more_range
-        limit = f"more than {_AHEAD} times this log"
         if self.steps < _FEWEST:
             return "It is too early to say how many more."
+        limit = f"more than {_AHEAD} times this log"
         if self.more_steps is None:
             return f"At this rate it takes {limit}."
-        until = limit if high is None else f"{high:,}"
-        return f"At this rate about {_counted(self.more_steps, f'more {self.unit}')} will do (90%: {low:,} to {until})."
+        low, high = (limit if end is None else f"{end:,}" for end in self.more_range)
+        return f"At this rate about {_counted(self.more_steps, f'more {self.unit}')} will do (90%: {low} to {high})."
 
 
 @dataclass(frozen=True)
@@ -152,18 +145,17 @@ class Gates:
         return json.dumps(about, indent=1)
 
     def __str__(self) -> str:
-        one, rows = next(iter(self.parts.values())), []
+        one, verdicts = next(iter(self.parts.values())), [part.verdict for part in self.parts.values()]
         answer = {PROMOTE: f"Promote {one.new}", KEEP: f"Keep {one.current}", WAIT: f"Not enough yet about {one.new}"}
-        verdicts = [part.verdict for part in self.parts.values()]
         counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in answer if verdict in verdicts)
-        for name, part in self.parts.items():
-            more = f"over {_AHEAD * part.steps:,}" if part.more_steps is None else f"{part.more_steps:,}"
-            more = more if part.verdict == WAIT and part.apart and part.steps >= _FEWEST else "-"
-            numbers = part.difference_per_step, part.e_better, part.e_worse
-            rows.append(
-                (printable(name, 80), part.verdict, f"{part.rows:,}", *(f"{value:,.4g}" for value in numbers), more)
-            )
         header = "part", "verdict", "rows", f"{one.new} - {one.current}", "E better", "E worse", f"more {one.unit}s"
+        rows = []
+        for name, part in self.parts.items():
+            more = "-"
+            if part.verdict == WAIT and part.apart and part.steps >= _FEWEST:
+                more = f"over {_AHEAD * part.steps:,}" if part.more_steps is None else f"{part.more_steps:,}"
+            numbers = [f"{value:,.4g}" for value in (part.difference_per_step, part.e_better, part.e_worse)]
+            rows.append((printable(name, 80), part.verdict, f"{part.rows:,}", *numbers, more))
         table = Table(f"{answer[self.verdict]}. Of {len(rows)} parts: {counts}.", header, tuple(rows))
         promise = (
             f"Needed: {one.needed:,.4g}. The chance that any part in which {one.new} is no better is ever promoted is "
@@ -219,21 +211,20 @@ def gate(
     """
     alpha, lag, (low, high) = inputs.probability(alpha, "alpha"), inputs.whole(lag, "lag"), range_of(low, high)
     inputs.names_of(list(names), "names")
-    several = isinstance(new, Mapping) and isinstance(current, Mapping) and new.keys() == current.keys()
-    if not several and (isinstance(new, Mapping) or isinstance(current, Mapping)):
-        got = f"got {inputs.shown(new)} and {inputs.shown(current)}"
-        raise ValueError(f"new and current must be scores, or dicts of them with the same names, {got}")
+    several, parts = isinstance(new, Mapping) or isinstance(current, Mapping), {"": (new, current)}
     if several:
-        inputs.names_of([str(part) for part in new], "the names of new and current")  # 1 and "1" are one name
+        if not (isinstance(new, Mapping) and isinstance(current, Mapping) and new and new.keys() == current.keys()):
+            got = f"got {inputs.shown(new)} and {inputs.shown(current)}"
+            raise ValueError(f"new and current must be scores, or dicts of them with the same names, {got}")
+        parts = {str(part): (new[part], current[part]) for part in new}
     found = dict[str, Gate]()
-    for part in new if several else [""]:
-        of, own, other = (f"[{part!r}]", new[part], current[part]) if several else ("", new, current)
-        new_R, current_R = _scores(own, low, high, f"new{of}"), _scores(other, low, high, f"current{of}")
+    for part, both in parts.items():
+        of = f"[{part!r}]" if several else ""
+        new_R, current_R = (_scores(own, low, high, f"{name}{of}") for own, name in zip(both, names, strict=True))
         if len(new_R) != len(current_R):
-            both = f"{len(new_R)} and {len(current_R)}"
-            raise ValueError(f"new{of} and current{of} must be of the same items, got {both}")
-        apart = scores_apart(new_R, current_R, low, high, np.arange(len(new_R)))
-        found[str(part)] = judged(apart, names, alpha / (len(new) if several else 1), lag)
+            raise ValueError(f"both{of} must be of the same items, got {len(new_R)} and {len(current_R)}")
+        compared = scores_compared(new_R, current_R, low, high, np.arange(len(new_R)))
+        found[part] = judged(compared, names, alpha / len(parts), lag)
     return Gates(found, alpha) if several else found[""]
 
 
@@ -252,7 +243,7 @@ def _scores(values: Any, low: float, high: float, name: str) -> np.ndarray:
 def range_of(low: Any, high: Any) -> tuple[float, float]:
     """The range of scores."""
     low, high = inputs.finite(low, "low"), inputs.finite(high, "high")
-    if not 0 < high - low < inputs.LARGEST:
+    if low >= high:
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
     return low, high
 
@@ -260,49 +251,48 @@ def range_of(low: Any, high: Any) -> tuple[float, float]:
 # One path from here on.
 
 
-class Differences(NamedTuple):
-    """By how much the new candidate did better in each row, with the least and the most that could have been."""
+class Compared(NamedTuple):
+    """What both candidates had in each row, with the least and the most that they could have differed by."""
 
     amounts: str  # scores or payoffs
-    gain_R: np.ndarray
+    new_R: np.ndarray
+    current_R: np.ndarray
     low_R: np.ndarray
     high_R: np.ndarray
     span: float  # the most that a row can matter
-    totals: tuple[float, float]  # of the new one and the current one
-    apart: int  # rows in which they differ
     at_R: np.ndarray  # the moment of each row
+    apart_R: np.ndarray  # whether they differ
     missing_R: np.ndarray  # whether its outcome never came
 
 
-def scores_apart(new_R: np.ndarray, current_R: np.ndarray, low: float, high: float, at_R: np.ndarray) -> Differences:
+def scores_compared(new_R: np.ndarray, current_R: np.ndarray, low: float, high: float, at_R: np.ndarray) -> Compared:
     """Scores within a range."""
-    wide_R, totals = np.full(len(new_R), high - low), (float(new_R.sum()), float(current_R.sum()))
-    apart, missing_R = int((new_R != current_R).sum()), np.zeros(len(new_R), bool)
-    return Differences("scores", new_R - current_R, -wide_R, wide_R, high - low, totals, apart, at_R, missing_R)
+    wide_R, apart_R = np.full(len(new_R), high - low), new_R != current_R
+    return Compared("scores", new_R, current_R, -wide_R, wide_R, high - low, at_R, apart_R, np.zeros_like(apart_R))
 
 
 def judged(
-    apart: Differences, names: Sequence[str], alpha: float, lag: int = 1, wait: int | None = None, **about: Any
+    both: Compared, names: Sequence[str], alpha: float, lag: int = 1, wait: int | None = None, **about: Any
 ) -> Gate:
     """The verdict; ``wait`` is the lag in moments of all streams together, ``about`` has what else stands in a Gate."""
-    step_R, wait, missing_R = np.unique(apart.at_R, return_inverse=True)[1], wait or lag, apart.missing_R
-    gain_R, rows_T = np.where(missing_R, 0.0, apart.gain_R), np.bincount(step_R)
+    step_R, wait, missing_R = np.unique(both.at_R, return_inverse=True)[1], wait or lag, both.missing_R
+    gain_R, rows_T = np.where(missing_R, 0.0, both.new_R - both.current_R), np.bincount(step_R)
     bets, log_e = {}, {}
-    for way, own_R, low_R in ((PROMOTE, gain_R, apart.low_R), (KEEP, -gain_R, -apart.high_R)):
+    for way, own_R, low_R in ((PROMOTE, gain_R, both.low_R), (KEEP, -gain_R, -both.high_R)):
         gain_T = np.bincount(step_R, np.where(missing_R, low_R, own_R)) / rows_T
-        bets[way] = gain_T, np.bincount(step_R, low_R) / rows_T, apart.span
+        bets[way] = gain_T, np.bincount(step_R, low_R) / rows_T, both.span
         log_e[way] = float(np.logaddexp.reduce([_log_wealth(growth_T, wait) for growth_T in _growths(*bets[way])]))
         log_e[way] -= math.log(wait * len(RATES))
-    needed, total = late_factor(wait) / alpha, float(gain_R.sum())
+    needed, total, apart = late_factor(wait) / alpha, float(gain_R.sum()), int(both.apart_R.sum())
     leading = PROMOTE if total > 0 else KEEP
     enough = total != 0 and log_e[leading] >= math.log(needed)
-    median, least, most = (None,) * 3 if enough or not apart.apart else more_steps(*bets[leading], wait, needed)
+    median, least, most = (None,) * 3 if enough or not apart else more_steps(*bets[leading], wait, needed)
     return Gate(
         verdict=leading if enough else WAIT,
         new=names[0],
         current=names[1],
-        amounts=apart.amounts,
-        totals=dict(zip(names, apart.totals, strict=True)),
+        amounts=both.amounts,
+        totals={name: float(own_R[~missing_R].sum()) for name, own_R in zip(names, both[1:3], strict=True)},
         difference=total,
         difference_per_step=total / int((~missing_R).sum()),
         e_better=math.exp(min(log_e[PROMOTE], _MOST)),
@@ -312,7 +302,7 @@ def judged(
         more_range=(least, most),
         steps=len(rows_T),
         rows=len(gain_R),
-        apart=apart.apart,
+        apart=apart,
         alpha=alpha,
         lag=lag,
         **about,
@@ -370,6 +360,6 @@ def more_steps(
         log_e_PxN = np.logaddexp(log_e_PxN, now + own_N * growth_T.mean() + deviation * walks_PxN)
     enough_PxN = log_e_PxN >= math.log(needed)
     first_P = np.where(enough_PxN.any(axis=1), ahead_N[enough_PxN.argmax(axis=1)], np.inf)
-    found = np.quantile(first_P, _QUANTILES, method="higher")
+    found = np.quantile(first_P, (0.5, 0.05, 0.95), method="higher")
     median, least, most = (round(float(f"{steps:.2g}")) if np.isfinite(steps) else None for steps in found)
     return median, least, most

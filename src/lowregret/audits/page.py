@@ -40,7 +40,7 @@ _FRAME = """<!doctype html>
 
 def page(found: "Audit") -> str:
     """The page as HTML, of less than 100 KB; every text of the log is escaped."""
-    verdict, title = words.verdict(found), f"Audit of {printable(found.source, 120)}"
+    verdict, title = found.verdict, f"Audit of {printable(found.source, 120)}"
     against = "".join(f"<li>{_safe(_capital(text))}.</li>" for text in words.warnings(found))
     made = [*words.made(found), ("Made by", f"lowregret {version('lowregret')}")]
     parts = [

@@ -50,7 +50,3 @@ def _app() -> "typer.Typer":
     app.command()(example)
     app.command()(init)
     return app
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import PAYOFFS, refusals
+from .options import PAYOFFS, named_in, refusals
 
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
 WRITTEN = ("audit.html", "audit.json", "streams.parquet")
-_LONG = 10.0  # seconds of work, after which a line says what is being done
 _LOG = "Files (.csv, .csv.gz, .tsv, .parquet, .feather, .ndjson), a folder of one kind, or a glob in quotes."
 _PAYOFFS = PAYOFFS + " For outcomes that are numbers, .toml with kind or knots."
 _CONFIG = (
@@ -78,10 +76,8 @@ def audit(
             raise ValueError("LOG is missing: a file, several, or a folder; or log = NAME in --config")
         if payoffs is None:
             raise ValueError(_NO_PAYOFFS)
-        problem = payoffs_in(payoffs)
         columns: dict[str, Any] = {"stream": stream, "order": order, "state": state, "known_at": known_at}
-        columns["probs"] = None if probs is None else probs_in(probs, getattr(problem, "states", ()))
-        columns["quantiles"] = None if quantiles is None else quantiles_in(quantiles)
+        columns |= {"probs": named_in("--probs", probs), "quantiles": named_in("--quantiles", quantiles)}
         columns = {role: own for role, own in columns.items() if own is not None}
         given: dict[str, Any] = {"lag": lag, "delta": delta, "fdr": fdr, "tolerance": tolerance}
         given = {name: own for name, own in given.items() if own is not None}
@@ -97,7 +93,7 @@ def audit(
                 raise ValueError(f"--out must not lie in LOG {folder}, of which the next audit reads all files: {out}")
         out.mkdir(parents=True, exist_ok=True)  # or it is refused before the work
         with progress() as report:
-            found = audited(paths, problem, progress=report, **vars(settings))
+            found = audited(paths, payoffs_in(payoffs), progress=report, **vars(settings))
         (out / "audit.html").write_text(page(found), encoding="utf-8")
         (out / "audit.json").write_text(found.to_json(), encoding="utf-8")
         found.streams.write_parquet(out / "streams.parquet")
@@ -121,57 +117,13 @@ def refused() -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage on a terminal; elsewhere, once the work is long, a line for each stage."""
-    if not sys.stderr.isatty():
-        begin, shown = time.monotonic(), set[str]()
+    """On a terminal a line says what is being done, as long as it is."""
 
-        def line(stage: str, done: int, total: int) -> None:
-            if stage not in shown and time.monotonic() - begin > _LONG:
-                shown.add(stage)
-                typer.echo(f"{stage}, {done:,} of {total:,} rows done ..." if total else f"{stage} ...", err=True)
+    def line(words: str) -> None:
+        if sys.stderr.isatty():
+            typer.echo(f"\r\x1b[K{words}", err=True, nl=False)
 
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-    rows = TextColumn("{task.completed:,} rows")
-    shown_as = (TextColumn("{task.description}"), BarColumn(), rows, TimeRemainingColumn())
-    with Progress(*shown_as, console=Console(stderr=True), transient=True) as bars:
-        tasks = dict[str, TaskID]()
-
-        def bar(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=None)
-            bars.update(tasks[stage], completed=done, total=total or None)
-
-        yield bar
-
-
-def probs_in(text: str, states: tuple[str, ...]) -> dict[str, str] | list[str]:
-    """What ``--probs`` gives: STATE=COLUMN each, or columns alone, whose names may hold an equals sign.
-
-    >>> probs_in("up=forecast_up,down=forecast_down", ("down", "up"))
-    {'up': 'forecast_up', 'down': 'forecast_down'}
-    """
-    pieces = text.split(",")
-    owners = [
-        max((state for state in states if piece.startswith(f"{state}=")), key=len, default=None) for piece in pieces
-    ]
-    if not any(owners):
-        return pieces
-    if None in owners or len(set(owners)) < len(owners):
-        raise ValueError(f"--probs must be STATE=COLUMN once for each of {', '.join(states)}, or columns, got {text!r}")
-    return {str(state): piece[len(str(state)) + 1 :] for state, piece in zip(owners, pieces, strict=True)}
-
-
-def quantiles_in(text: str) -> dict[str, str]:
-    """What ``--quantiles`` gives: LEVEL=COLUMN each.
-
-    >>> quantiles_in("0.1=low,0.9=high")
-    {'0.1': 'low', '0.9': 'high'}
-    """
-    pairs = [piece.partition("=") for piece in text.split(",")]
-    if not all(name for _, _, name in pairs):
-        raise ValueError(f"--quantiles must be LEVEL=COLUMN each, with commas, such as 0.1=low,0.9=high, got {text!r}")
-    return {level: name for level, _, name in pairs}
+    try:
+        yield lambda stage, done, total: line(f"{stage}, {done:,} of {total:,} rows" if total else stage)
+    finally:
+        line("")

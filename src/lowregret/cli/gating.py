@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from .auditing import probs_in, quantiles_in, refused
-from .options import PAYOFFS, refusals
+from .auditing import refused
+from .options import PAYOFFS, named_in, refusals
 
 UNDECIDED = 3  # an error or wrong options: 1 and 2, their codes elsewhere, are verdicts here
 _NEW = "The new candidate: its column of scores, or its name in the columns of its forecasts."
@@ -96,11 +96,11 @@ def gate(
                 paths, new, current, low=low, high=high, alpha=alpha, item=item, order=order, by=by
             )
         else:
-            problem = payoffs_in(payoffs)
-            columns = {name: given.get(name) for name in ("stream", "order", "state", "known_at")}
-            columns["probs"] = probs and probs_in(probs, getattr(problem, "states", ()))
-            columns["quantiles"] = quantiles and quantiles_in(quantiles)
-            found = gate_logs.gate_forecasts(paths, problem, new, current, alpha=alpha, lag=lag, columns=columns)
+            columns: dict[str, Any] = {name: given.get(name) for name in ("stream", "order", "state", "known_at")}
+            columns |= {"probs": named_in("--probs", probs), "quantiles": named_in("--quantiles", quantiles)}
+            found = gate_logs.gate_forecasts(
+                paths, payoffs_in(payoffs), new, current, alpha=alpha, lag=lag, columns=columns
+            )
         (out / "gate.json").write_text(found.to_json(), encoding="utf-8")
         typer.echo(str(found))
         typer.echo(f"Written to {out / 'gate.json'}")

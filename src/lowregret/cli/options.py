@@ -1,4 +1,4 @@
-"""What the commands share: words about payoffs, refusals as one sentence."""
+"""What the commands share: words about payoffs, options that hold several values, refusals as one sentence."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,20 +8,11 @@ import typer
 
 from ..tables import printable
 
-PAYOFF_FILES = (
-    ".csv with one row per action and one column per state, with names in the first row and column if you like "
-    "(numbers too, if the first cell is empty); or .npy, or .toml with payoffs, actions and states."
+PAYOFFS = (
+    "Payoffs in your own units: .csv with one row per action and one column per state, with names in the first row and "
+    "column if you like (numbers too, if the first cell is empty); or .npy, or .toml with payoffs, actions and states."
 )
-PAYOFFS = f"Payoffs in your own units: {PAYOFF_FILES}"
-
-_EXTRAS = {
-    "torch": "torch",
-    "safetensors": "torch",
-    "rich": "cli",
-    "matplotlib": "cli",
-    "polars": "audit",
-    "ray": "ray",
-}
+_EXTRAS = {"torch": "torch", "safetensors": "torch", "matplotlib": "cli", "polars": "audit", "ray": "ray"}
 
 
 @contextlib.contextmanager
@@ -41,15 +32,25 @@ def refusals() -> Iterator[None]:
             raise
         advice = "" if "pip install" in str(error) else f": pip install 'lowregret[{_EXTRAS[name]}]'"
         _fail(f"{error}{advice}", error)
-    except MemoryError as error:
-        _fail(f"there is not enough memory for this: {str(error) or 'try a smaller size, or fewer sequences'}", error)
-    except RuntimeError as error:  # as torch says it
-        words = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        if "memory" not in words or not ("allocate" in words or "out of memory" in words):
-            raise
-        _fail(f"there is not enough memory for this: {words}", error)
 
 
 def _fail(words: str, error: BaseException) -> NoReturn:
     typer.echo(words, err=True)
     raise typer.Exit(1) from error
+
+
+def named_in(option: str, text: str | None) -> dict[str, str] | list[str] | None:
+    """What an option gives: NAME=VALUE each, with commas, or values alone.
+
+    >>> named_in("--probs", "up=forecast_up, down=forecast_down"), named_in("--probs", "p_down,p_up")
+    ({'up': 'forecast_up', 'down': 'forecast_down'}, ['p_down', 'p_up'])
+    """
+    if text is None:
+        return None
+    pairs = [piece.strip().partition("=") for piece in text.split(",")]
+    if not any(equals for _, equals, _ in pairs):
+        return [value for value, _, _ in pairs]
+    found = {name: value for name, _, value in pairs if value}
+    if len(found) < len(pairs):
+        raise ValueError(f"{option} must be NAME=VALUE once for each name, with commas, or values alone, got {text!r}")
+    return found

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import PAYOFFS, refusals
+from .options import PAYOFFS, named_in, refusals
 
 if TYPE_CHECKING:
     from ..problems import DecisionProblem
@@ -39,23 +39,22 @@ def plan(
         problem = a_problem(payoffs_in(payoffs))
         if (edge is None) == (forecast is None) or (forecast is None) != (truth is None):
             raise ValueError("plan needs --forecast and --truth, or --edge in their place")
-        before, after = _chances_in(forecast, problem, "forecast"), _chances_in(truth, problem, "truth")
+        before, after = _chances_in("--forecast", forecast, problem), _chances_in("--truth", truth, problem)
         guard = Guard(problem, test=ExactTest(delta, horizon))
         typer.echo(str(delay(guard, edge, forecast=before, truth=after, since=since, runs=runs, seed=seed)))
 
 
-def _chances_in(text: str | None, problem: "DecisionProblem", name: str) -> list[float] | None:
+def _chances_in(option: str, text: str | None, problem: "DecisionProblem") -> list[float] | None:
     """Probabilities by the names of the states, or in their order."""
-    if text is None:
+    if (given := named_in(option, text)) is None:
         return None
-    named = [part.strip().rpartition("=") for part in text.split(",")]
     try:
-        chances = [float(chance) for *_, chance in named]
+        chances = [float(chance) for chance in (given if isinstance(given, list) else given.values())]
     except ValueError as error:
-        raise ValueError(f"--{name} must be STATE=CHANCE each, with commas, or chances, got {text!r}") from error
-    if not any(equals for _, equals, _ in named):
+        raise ValueError(f"{option} must be STATE=CHANCE each, with commas, or chances, got {text!r}") from error
+    if isinstance(given, list):
         return chances
-    by_place = {problem.state_names.position(state.strip()): p for (state, _, _), p in zip(named, chances, strict=True)}
-    if len(named) != problem.n_states or set(by_place) != set(range(problem.n_states)):
-        raise ValueError(f"--{name} must name each of the states {', '.join(problem.states)} once, got {text!r}")
+    by_place = {problem.state_names.position(state): chance for state, chance in zip(given, chances, strict=True)}
+    if set(by_place) != set(range(problem.n_states)):
+        raise ValueError(f"{option} must name each of the states {', '.join(problem.states)} once, got {text!r}")
     return [by_place[place] for place in range(problem.n_states)]
