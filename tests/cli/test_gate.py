@@ -113,16 +113,6 @@ def test_a_fault_of_ours_is_no_verdict(folder: Path, monkeypatch: pytest.MonkeyP
         assert run(folder, "scores.csv", "sharp", "blunt").exit_code == 3
 
 
-def test_without_the_command_lines_packages_nothing_is_decided(folder: Path) -> None:
-    (folder / "typer.py").write_text("raise ModuleNotFoundError('gone', name='typer')")
-    paths = os.environ | {"PYTHONPATH": f"{folder}:{ROOT / 'src'}"}
-    for command, code in (("gate", 3), ("audit", 1)):
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, command], env=paths, capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, "pip install 'lowregret[cli]'" in done.stderr) == (code, True), done
-
-
 # The page
 
 
