@@ -14,7 +14,7 @@ import lowregret as lr
 from lowregret.audits import AuditSettings, answer, audit
 from lowregret.audits.page import _amounts, _times, page
 
-from .test_answer import BEGIN, FORTY, ONE, SHOP, forty, made, one, weather
+from .test_answer import BEGIN, FORTY, ONE, forty, made, one, weather
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>alert(1)</script>"
@@ -280,21 +280,6 @@ def test_of_many_streams_those_with_an_alarm_are_listed(alarmed):
     rows = [[row[0] for row in table[1:]] for table in read.tables[1:-1]]
     assert rows == [[f"shop-{n:03}" for n in reversed(alarmed)]] * bool(alarmed)
     assert f"{120 - len(alarmed)} more without an alarm are in streams.parquet." in read.texts["p"]
-
-
-def test_a_page_of_a_log_has_the_numbers_of_the_log():
-    rng, (probs, outcomes) = np.random.default_rng(0), weather(3, 300, [1])
-    wet, states = probs[..., 1].ravel(), np.array(SHOP.states)[outcomes.ravel()]
-    columns = {"shop": np.repeat(["a", "b", "c"], 300), "ds": np.tile(BEGIN + np.arange(300), 3), "y": states}
-    log = pl.DataFrame(columns | {"p_dry": 1 - wet, "p_wet": wet})
-    found = audit(log[rng.permutation(900).tolist()], SHOP, currency="$")
-    read = Reader(page(found))
-    paid = np.where(100 - 120 * probs[..., 1] > 0, np.where(outcomes, -20, 100), 0)
-    assert read.tables[0][-1][2] == f"{paid.sum():,.0f}"
-    by_shop = {name: f"{own.sum():,.0f}" for name, own in zip("abc", paid, strict=True)}
-    assert {row[0]: row[2] for row in read.tables[1][1:]} == by_shop
-    assert read.texts["h1"] == [found.verdict.headline]
-    assert read.tables[2] == [["", "dry", "wet"], ["open", "100", "-20"], ["shut", "0", "0"]]
 
 
 # What it is made of
