@@ -171,7 +171,7 @@ def test_numbers_are_charged_by_their_knots() -> None:
         closest = max(closest, float(value.max()))
     assert closest > 0.9 * exact_K.max()
     prior = every_start.joint_prior(shop, 300, 0.05, 0.0)  # type: ignore[arg-type]
-    assert prior.rates_K[0] == best_response.main_rate(shop, 300, every_start.main_log_cost(0.05, 4))
+    assert prior.rates_K[0] == best_response.main_rate(shop, 300, math.log(4 / (0.75 * 0.05)))
     unknown = lr.Payoff(earned, [0, 10], -60, 40)
     np.testing.assert_allclose(best_response.kappa(unknown, rates), np.log(np.cosh(2 * rates)))
 
@@ -186,7 +186,7 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
     assert coupled.main_rate(RPS, T, 0.0, 6.0) == rate
     assert (T * (rate * RPS.contrast) ** 2 / 8 + 6) / rate >= coupled.free_rate_bound(RPS, T, 0.0, 6.0)
     prior = every_start.joint_prior(RPS, T, delta, 0.0)
-    assert prior.rates_K[0] == best_response.main_rate(RPS, T, every_start.main_log_cost(delta, 3))
+    assert prior.rates_K[0] == best_response.main_rate(RPS, T, math.log(3 / (0.75 * delta)))
     own_K, costs_K, t = best_response.kappa(RPS, prior.rates_K), prior.log_costs_K(delta), np.array([0, 1, 50, 200])
     for contexts, exactly in product((1, 4), (False, True)):
         found = switching.before(RPS, prior, delta, 0.0, contexts, 1, exactly, T)(t)

@@ -136,10 +136,10 @@ def test_capital_never_grows_on_average(name: str, seed: int) -> None:
         if (due := t - lag + 1) < 0:
             continue
         rows, _ = engine.observe(rows, due + 1, waiting.pop(due), states_NxT[:, due])
-        watched, prior = engine.of_class(rows, due % lag)[0], engine.setting.watch.prior
+        watched = engine.of_class(rows, due % lag)
         has_N = watched.actors.copy()
         if engine.setting.has_second_bettor:
-            has_N += watched.second + prior.second_unspent(min(due // lag + 1.0, prior.horizon or np.inf))
+            has_N += watched.second + watched.second_unspent
         assert (engine.head.open(rows).level_D[:, due % lag] <= has_N * (1 + 1e-12)).all()
         # What is known before the step, what is not, the state of the step, what comes after it.
         known = max(due - lag + 1, 0)

@@ -62,7 +62,7 @@ def test_a_comparator_that_mixes_is_bet_on_as_it_plays() -> None:
     for _ in range(3):
         guard.advise([0.9, 0.1])
         guard.observe(1)
-    watched = guard.engine.of_class(guard._state.rows_NxW, 0)[0]
+    watched = guard.engine.of_class(guard._state.rows_NxW, 0)
     bets = guard.setting.watch
     rate, gain = bets.rates_K, 0.5  # it gains or loses half
     wealth, factor = 0.0, np.exp(rate * gain) / np.cosh(rate * gain)
@@ -98,7 +98,7 @@ class HalfTheModelAtWork:
         late_N, lost_N = step.in_force_N, outcome.gained_NxE.max(axis=-1) > 1e-9
         memory.calm[:] = np.where(late_N & ~lost_N, memory.calm + 1, 0)
         memory.trusted[:] = late_N & (memory.calm >= 20)
-        self.hedge.update(memory, step, self.hedge.paid(outcome), late_N, late_N & False)
+        self.hedge.update(memory, step, outcome, self.hedge.paid(outcome), late_N)
 
     def share(self, memory: Any, seen_NxC: Any) -> Any:
         return 0.5 + 0.5 * (memory.trusted > 0)

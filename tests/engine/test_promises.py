@@ -327,9 +327,9 @@ def hostile(c: Composition, T: int, width: int, seed: int, missing: frozenset[in
         is_late_N, capital_N = (engine.head.open(rows).alarm > 0) | (not guard.setting.tests), all_capital(guard, rows)
         score_N = lost_N - np.where(is_late_N, 1e6 * (t < hold), price * capital_N)
         score_N = np.where((wants == "model") & ~is_late_N, capital_N - 1e6, score_N)
-        if "is_safe_C" in engine.played.places:
-            is_safe_N = np.repeat(engine.of_class(match.rows, (t - 1) % guard.lag)[1].is_safe_C.max(axis=-1) > 0, M)
-            account_NxCxX = engine.of_class(rows, (t - 1) % guard.lag)[1].account_CxX
+        if "is_safe_C" in engine.block.places:
+            is_safe_N = np.repeat(engine.of_class(match.rows, (t - 1) % guard.lag).is_safe_C.max(axis=-1) > 0, M)
+            account_NxCxX = engine.of_class(rows, (t - 1) % guard.lag).account_CxX
             hurt_N = lead_NxP[:, :-1].mean(axis=-1) - 0.1 * lead_NxP[:, -1]  # far ahead, the model would be in the way
             then_N = np.where(is_safe_N, -(account_NxCxX**2).sum(axis=(-2, -1)), hurt_N)
             score_N = np.where((wants == "winning back") & is_late_N & (t > hold), then_N, score_N)
@@ -343,7 +343,7 @@ def all_capital(guard: lr.Guard, rows: np.ndarray) -> np.ndarray:
     """ln of what all bettors have, whether they are heard or not."""
     if not guard.setting.tests:
         return np.zeros(len(rows))
-    each = [guard.engine.of_class(rows, k)[0] for k in range(guard.lag)]
+    each = [guard.engine.of_class(rows, k) for k in range(guard.lag)]
     capital_N = np.mean([one.actors + (one.second if guard.setting.has_second_bettor else 0) for one in each], axis=0)
     return np.log(np.minimum(capital_N, 1e9))
 

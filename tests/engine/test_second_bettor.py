@@ -57,7 +57,7 @@ def test_bets_on_actions_alone_alarm_in_half_of_delta_while_the_advice_is_right(
     for t in range(T):
         step = engine.advise(rows, t + 1, Inputs(laws[:, t]))
         rows, _ = engine.observe(rows, t + 1, step, states[:, t])
-        is_alone |= engine.of_class(rows, 0)[0].actors >= guard.setting.watch.threshold
+        is_alone |= engine.of_class(rows, 0).actors >= guard.setting.watch.threshold
     chance = float(chance_of(by_prefix(truth, states), states) @ is_alone)
     assert chance <= delta / 2 + 1e-12
     assert seed or chance > 0.4 * delta / 2

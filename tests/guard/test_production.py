@@ -146,7 +146,7 @@ def test_models_that_are_far_too_sure_overflow_nothing(chance: float) -> None:
         guard.advise([1 - chance, chance])
         guard.observe(1)
     assert (guard.events[0].step, guard.events[0].since) == (4, 1)
-    assert np.isfinite(guard.engine.of_class(guard._state.rows_NxW, 0)[0].drift).all()
+    assert np.isfinite(guard.engine.of_class(guard._state.rows_NxW, 0).drift).all()
 
 
 def test_evidence_long_past_a_horizon_is_a_number() -> None:

@@ -31,7 +31,7 @@ def advised(engine: Engine, rows: Any, t: int, probs: Any, is_late_N: Any) -> An
 
 def remembered(engine: Engine, rows: Any) -> Any:
     """What the fallback remembers."""
-    return engine.of_class(rows, 0)[1]
+    return engine.of_class(rows, 0)
 
 
 def slow(engine: Engine, probs_TxS: np.ndarray, tokens: list[int], alarm: int) -> dict[str, list]:

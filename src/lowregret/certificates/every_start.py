@@ -33,8 +33,7 @@ class Prior:
     the first's own.
 
     ``share`` is the part of all capital that these bets have. The rest is that of a second bettor, who bets on a
-    mixture and joins in the same way: half at the first step and half spread over all, or by 1/(j(j+1)). What either
-    has staked by a step is its part less what is unspent.
+    mixture and joins in the same way: half at the first step and half spread over all, or by 1/(j(j+1)).
     """
 
     rates_K: np.ndarray  # the main rate first, where there is one
@@ -43,44 +42,35 @@ class Prior:
     main_weight: float = 0.75  # of (main rate, start 1); with an unknown horizon of start 1
     share: float = 1.0
 
-    def weights_K(self, start: int) -> np.ndarray:
-        """The weight of each rate at this start (from 1), for one comparator."""
-        K, opening = len(self.rates_K), float(start == 1)
+    def when(self, start: int) -> float:
+        """How much of what is not the main bet's joins at this start (from 1)."""
+        opening = float(start == 1)
         if self.horizon is None:
-            k, when = np.arange(K), self.main_weight * opening + (1 - self.main_weight) / (start * (start + 1))
-            return self.share * when / ((k + 1.0) * (k + 2) * self.comparators)
-        when = 0.5 * opening + 0.5 / self.horizon
-        weights_K = np.full(K, (1 - self.main_weight) / K * when)
-        weights_K[0] += self.main_weight * opening
+            return self.main_weight * opening + (1 - self.main_weight) / (start * (start + 1))
+        return 0.5 * opening + 0.5 / self.horizon
+
+    def weights_K(self, start: int) -> np.ndarray:
+        """The weight of each rate at this start, for one comparator."""
+        K = len(self.rates_K)
+        if self.horizon is None:
+            k = np.arange(K)
+            return self.share * self.when(start) / ((k + 1.0) * (k + 2) * self.comparators)
+        weights_K = np.full(K, (1 - self.main_weight) / K * self.when(start))
+        weights_K[0] += self.main_weight * (start == 1)
         return self.share * weights_K / self.comparators
 
     def unspent(self, step: Array) -> Array:
         """The weight of all starts after ``step``: ``share`` before the first."""
-        begun = step >= 1
+        K, main = len(self.rates_K), self.main_weight
         if self.horizon is None:
-            rates = len(self.rates_K) / (len(self.rates_K) + 1)
-            spent = rates * (self.main_weight + (1 - self.main_weight) * (step / (step + 1))) * begun
+            spent = K / (K + 1) * (main + (1 - main) * (step / (step + 1)))
         else:
-            spent = (1 - (1 - self.main_weight) / 2 * (1 - step / self.horizon)) * begun
-        return self.share * (1 - spent)
+            spent = main + (1 - main) * (0.5 + 0.5 * step / self.horizon)
+        return self.share * (1 - spent * (step >= 1))
 
-    def second_weight(self, start: Array) -> Array:
-        """What the second bettor stakes at this start (from 1)."""
-        opening = start * 0.0 + (start == 1)  # a number of the same precision
-        if self.horizon is None:
-            when = self.main_weight * opening + (1 - self.main_weight) / (start * (start + 1))
-        else:
-            when = 0.5 * opening + 0.5 / self.horizon
-        return (1 - self.share) * when
-
-    def second_unspent(self, step: Array) -> Array:
-        """What the second bettor has not staked after ``step``: all that is not the first one's before it."""
-        begun = step >= 1
-        if self.horizon is None:
-            spent = (self.main_weight + (1 - self.main_weight) * (step / (step + 1))) * begun
-        else:
-            spent = (0.5 + 0.5 * step / self.horizon) * begun
-        return (1 - self.share) * (1 - spent)
+    def second_weight(self, start: int) -> float:
+        """What the second bettor stakes at this start."""
+        return (1 - self.share) * self.when(start)
 
     def log_costs_K(self, delta: float, start: int = 1) -> np.ndarray:
         """ln(1 / (m(c, k, start) delta))."""
@@ -124,15 +114,9 @@ def joint_prior(
     if horizon is None:
         return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None, opening, share)
     eta = 1 / math.sqrt(horizon) if temperature is None else temperature
-    best = main_rate(problem, horizon, eta, main_log_cost(delta * share, count))
-    chosen = min(highest, best)
+    chosen = min(highest, main_rate(problem, horizon, eta, math.log(count / (0.75 * delta * share))))
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
     return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon, share=share)
-
-
-def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> float:
-    """L: the log-cost of the main bet on one comparator, ln(C / (3/4 delta)); delta may be times a share of it."""
-    return math.log(comparators / (main_weight * delta))
 
 
 def before_alarm(

@@ -203,39 +203,39 @@ class RecoveryBound(NamedTuple):
     the same bound holds to it: over the whole run, for the earliest alarm.
     """
 
-    span: float
     experts: int  # the actions, references, and the model where it counts
     horizon: int | None  # None: it is unknown, and the budget grows
     budget: float = 0.5
     contexts: int = 1  # each with a budget and safe play of its own; they need a horizon
 
-    def after(self, steps: int) -> Bound:
+    def after(self, problem: DecisionProblem, steps: int, temperature: float | None = None) -> Bound:
         """The most that is lost to any comparator in the last n of ``steps`` steps, as a function of n.
 
-        >>> recovery = RecoveryBound(span=1.0, experts=3, horizon=1024)
-        >>> [round(float(x), 2) for x in recovery.after(1024)(np.array([10, 100, 1023])) / 32]
+        >>> from lowregret import matching
+        >>> lost = RecoveryBound(experts=3, horizon=1024).after(matching(), 1024)
+        >>> [round(float(x), 2) for x in lost(np.array([10, 100, 1023])) / 32]
         [0.31, 0.86, 1.6]
         """
+        safe = partial(hedging, problem.span, self.experts, self.contexts)
         if self.horizon is None:
-            return partial(self._growing, steps)
-        return self._fixed
+            return partial(self._growing, problem.span, safe, steps)
+        return partial(self._fixed, problem.span, safe, self.horizon)
 
-    def _fixed(self, left_N: np.ndarray) -> np.ndarray:
-        assert self.horizon is not None
-        J, C, n = self.span, self.contexts, np.asarray(left_N, dtype=np.float64)
-        budget = self.budget * math.sqrt(self.horizon * C)
+    def _fixed(self, J: float, safe: Bound, horizon: int, left_N: np.ndarray) -> np.ndarray:
+        C, n = self.contexts, np.asarray(left_N, dtype=np.float64)
+        budget = self.budget * math.sqrt(horizon * C)
         # Of one context: the budget takes so many steps to spend, in which safe play is not.
         spending = math.ceil(budget) if C == 1 else 0
-        return np.minimum(n * J, (budget + C) * J + self.safe(np.maximum(n - spending, 0.0)))
+        return np.minimum(n * J, (budget + C) * J + safe(np.maximum(n - spending, 0.0)))
 
-    def _growing(self, steps: int, left_N: np.ndarray) -> np.ndarray:
+    def _growing(self, J: float, safe: Bound, steps: int, left_N: np.ndarray) -> np.ndarray:
         """The most over entries e, by halving: both parts are concave in e, so is their sum."""
         n = np.asarray(left_N, dtype=np.float64)
         alarm = steps - n
 
         def risked(entry: np.ndarray) -> np.ndarray:
             spent = np.minimum(entry - alarm, self.budget * np.sqrt(np.maximum(entry - 1, 0)) + 1)
-            found: np.ndarray = self.span * spent + self.safe(steps - entry)
+            found: np.ndarray = J * spent + safe(steps - entry)
             return found
 
         low, high = alarm, np.full_like(alarm, float(steps))  # the last entry up to which what is risked rises
@@ -243,13 +243,11 @@ class RecoveryBound(NamedTuple):
             entry = np.ceil((low + high) / 2)
             rises = risked(entry) >= risked(np.maximum(entry - 1, alarm))
             low, high = np.where(rises, entry, low), np.where(rises, high, entry - 1)
-        found: np.ndarray = np.minimum(n * self.span, risked(low))
+        found: np.ndarray = np.minimum(n * J, risked(low))
         return found
 
-    def safe(self, n: np.ndarray) -> np.ndarray:
-        """C F(n / C): what Hedge over the experts loses in n steps of all contexts."""
-        if self.experts == 1:
-            return 0.0 * n
-        J, C = self.span, self.contexts
-        found: np.ndarray = J * np.minimum(n, C + np.sqrt(C**2 + n * C * math.log(self.experts)))
-        return found
+
+def hedging(J: float, experts: int, contexts: int, n: np.ndarray) -> np.ndarray:
+    """C F(n / C): what Hedge over the experts loses in n steps of all C contexts."""
+    found: np.ndarray = J * np.minimum(n, contexts + np.sqrt(contexts**2 + n * contexts * math.log(experts)))
+    return found

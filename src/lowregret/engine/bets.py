@@ -70,16 +70,22 @@ class Watch(Protocol):
 
     threshold: float  # an alarm is raised where the mean level of all classes reaches it
     fresh_level: float  # what the level of a class is before its first outcome
-    in_logs: bool  # whether the level is a capital, and its logarithm is stated as the evidence
-    compares: bool  # whether it goes by what the fallback would have played
+    in_logs: bool = False  # whether the level is a capital, and its logarithm is stated as the evidence
+    compares: bool = False  # whether it goes by what the fallback would have played
 
-    def shapes(self) -> Shapes: ...
-    def start(self, memory: Views) -> None: ...
+    def shapes(self) -> Shapes:
+        return {}
+
+    def start(self, memory: Views) -> None:
+        """Writes what is remembered at first, where that is not 0."""
+        return
+
     def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         """The level ``[N]`` after the outcome of a step, the ``number_N``-th of its episode."""
 
     def suspect(self, memory: Views, n: int) -> Suspect | None:
         """The strongest evidence against the model of a stream; None: the test has none."""
+        return None
 
 
 @runtime_checkable
@@ -130,32 +136,25 @@ class NoTest:
         return Recovery(trust=0.9)
 
     def certify(self, setting: Any, steps: int | None) -> Certificate:
+        play = setting.play
         promise = FromTheStart(
             problem=setting.payoff_range,
             temperature=setting.temperature,
-            fallback=setting.play.name,
-            regret_after=setting.play.regret_after,
+            fallback=play.name,
+            regret_after=play.regret_after,
             lag=setting.lag,
-            counts_model=setting.play.counts_model,
+            counts_model=play.counts_model,
         )
         return promise.certificate(steps)
 
 
-class Unwatched:
+class Unwatched(Watch):
     """No test, at work."""
 
-    threshold, fresh_level, in_logs, compares = math.inf, 1.0, True, False
-
-    def shapes(self) -> Shapes:
-        return {}
-
-    def start(self, memory: Views) -> None: ...
+    threshold, fresh_level, in_logs = math.inf, 1.0, True
 
     def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
         return 1.0
-
-    def suspect(self, memory: Views, n: int) -> Suspect:
-        raise NotImplementedError
 
 
 @final
@@ -190,16 +189,15 @@ class ExactTest:
 
     def certify(self, setting: Any, steps: int | None) -> Certificate:
         """Where outcomes are numbers, false alarms alone: regret is bounded by the charges of a run as it goes."""
-        problem, play, unproved = setting.payoff_range, setting.play, None
+        common, play = {"problem": setting.payoff_range, "tv_bound": self.delta}, setting.play
         if not setting.outcomes.n_states:
-            unproved = "the exact test at outcomes, before any charge was paid"
-        elif not setting.has_proved_response:
-            unproved = f"{type(setting.response).__name__}, of which no regret was proved"
-        if unproved is not None:
-            return Unproved(problem=problem, tv_bound=self.delta, called=unproved).certificate(steps)
+            called = "the exact test at outcomes, before any charge was paid"
+            return Unproved(**common, called=called).certificate(steps)
+        if not setting.has_proved_response:
+            called = f"{type(setting.response).__name__}, of which no regret was proved"
+            return Unproved(**common, called=called).certificate(steps)
         promise = Switches(
-            problem=problem,
-            tv_bound=self.delta,
+            **common,
             temperature=setting.temperature,
             fallback=play.name,
             regret_after=play.regret_after,
@@ -225,24 +223,21 @@ def prior_of(setting: Any) -> Prior:
     return replace(prior, horizon=rounds)  # any context may have all the steps
 
 
-class Bets:
+class Bets(Watch):
     """All bettors, at work in one setting."""
 
-    in_logs, compares = True, False
+    in_logs = True
 
     def __init__(self, setting: Any) -> None:
         xp = self.xp = setting.xp
         self.setting, self.prior, self.second = setting, prior_of(setting), setting.has_second_bettor
         self.threshold, self.is_number = 1 / setting.class_delta, setting.outcomes.n_states == 0
         order = np.argsort(self.prior.rates_K)
-        self.rates_K = xp.asarray(self.prior.rates_K[order])
-        self.rates = self.prior.rates_K[order].tolist()
-        self.joins = [(self.prior.weights_K(start)[order]).tolist() for start in (1, 2)]
-        self.first_K = xp.asarray(self.prior.weights_K(1)[order])
-        self.later_K = xp.asarray(self.prior.weights_K(2)[order])
+        each = [values[order] for values in (self.prior.rates_K, self.prior.weights_K(1), self.prior.weights_K(2))]
+        self.rates_K, self.first_K, self.later_K = map(xp.asarray, each)
+        self.rates, *self.joins = (values.tolist() for values in each)  # numbers, for which no device need be asked
         self.most, self.least, self.one, self.none = xp.asarray([MOST, LEAST_CHANCE, 1.0, 0.0], dtype=xp.float64)
-        weight = self.prior.second_weight
-        self.second_first, self.second_later = float(weight(np.array(1.0))), float(weight(np.array(2.0)))
+        self.second_first, self.second_later = self.prior.second_weight(1), self.prior.second_weight(2)
         self.fresh_level, pure = self.prior.share, setting.against.are_pure
         self.factor_AxSxAxK = self._table() if self.second and pure and setting.has_fixed_payoffs else None
 
@@ -374,9 +369,8 @@ class Bets:
                 else:
                     excess = [xp.expm1(gain * rate) for gain in (*gain_S, came_NxT)]
                 charge = total([law_S[s] * excess[s] for s in states])
-                level_NxT = level_NxT + self._wealth(
-                    k, (1 + excess[-1]) / (1 + xp.clip(charge, 0.0, None)), played.step_T
-                )
+                factor_NxT = (1 + excess[-1]) / (1 + xp.clip(charge, 0.0, None))
+                level_NxT = level_NxT + self._wealth(k, factor_NxT, played.step_T)
         excluded_NxT = pick(law_S, played.state_NxT) == 0
         return xp.where(excluded_NxT, xp.zeros_like(level_NxT) + math.inf, level_NxT)
 

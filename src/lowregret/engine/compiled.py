@@ -567,7 +567,7 @@ def observe_all(
 
 @compiled
 def record(
-    sizes: At, c: Vector, rows: Vector, waiting: Vector, begin: int,
+    sizes: At, c: Vector, rows: Vector, waiting: Vector,
     forecasts: Vector, references: Vector, contexts: Vector, scales: Vector, payoffs: Vector,
     states: Vector, known_T: Vector, order_T: Vector, signals: Vector, traced: Vector, alarmed: Vector,
 ) -> int:  # fmt: skip
@@ -575,49 +575,41 @@ def record(
 
     The outcome of a step comes after ``known_T`` of them were advised, those that come together in ``order_T``.
     ``traced`` has of each step the level, evidence and share after its outcome, the share before it, the policy, the
-    model's response; ``alarmed`` the row of each stream at its alarm. If they are empty, a stream ends with its alarm.
+    model's response; ``alarmed`` the row of each stream at its alarm.
     """
     at, given = sizes[0], (forecasts, references, contexts, scales, payoffs)
-    A, D, F, T, traces, constants = at.A, at.D, at.traced, known_T.size, traced.size > 0, onwards(c, 0)
+    A, D, F, T, constants = at.A, at.D, at.traced, known_T.size, onwards(c, 0)
     if not are_all(at, given, states.size):
         return 0
     for n in range(rows.size // at.row):
         row, observed = line(rows, 0, at.row, n), 0
         for t in range(T):
-            own, about_F = line(waiting, 0, at.waiting, (begin + t) % D), line(traced, 0, F, n * T + t)
-            if traces:
-                about_F[3] = share(at, row)
-            if not advise(at, constants, row, own, begin + t, given, n * T + t):
+            own, about_F = line(waiting, 0, at.waiting, t % D), line(traced, 0, F, n * T + t)
+            about_F[3] = share(at, row)
+            if not advise(at, constants, row, own, t + 1, given, n * T + t):
                 return n * T + t
-            if traces:
-                copy(line(own, at.policy_A, A), A, line(about_F, 4, A))
-                copy(line(own, at.model_A, A), A, line(about_F, 4 + A, A))
+            copy(line(own, at.policy_A, A), A, line(about_F, 4, A))
+            copy(line(own, at.model_A, A), A, line(about_F, 4 + A, A))
             while observed < T and known_T[order_T[observed]] <= t + 1:
-                t_own, observed = order_T[observed], observed + 1
-                i, number, own = n * T + t_own, begin + t_own, line(waiting, 0, at.waiting, (begin + t_own) % D)
-                signals[i] = observe(at, constants, row, own, number, states[i], -1)  # compiled anew for -1: 7% faster
-                if traces:
-                    level_D, about_F = line(row, at.level_D, D), line(traced, 0, F, i)
-                    about_F[0], about_F[1] = level_D[(number - 1) % D], math.log(max(total(level_D, D) / D, 1e-300))
-                    about_F[2] = share(at, row) if signals[i] else 1.0
-                    if signals[i] == ALARM:
-                        copy(row, at.row, line(alarmed, 0, at.row, n))
-                elif signals[i] == ALARM:
-                    observed = T + 1
-            if observed > T:
-                break
+                k, i, observed = order_T[observed] % D, n * T + order_T[observed], observed + 1
+                own, about_F = line(waiting, 0, at.waiting, k), line(traced, 0, F, i)
+                signals[i] = observe(at, constants, row, own, i - n * T + 1, states[i], -1)  # anew for -1: 7% faster
+                level_D = line(row, at.level_D, D)
+                about_F[0], about_F[1] = level_D[k], math.log(max(total(level_D, D) / D, 1e-300))
+                about_F[2] = share(at, row) if signals[i] else 1.0
+                if signals[i] == ALARM:
+                    copy(row, at.row, line(alarmed, 0, at.row, n))
     return -1
 
 
 def compile_all() -> None:
     """Everything, for the only types it is ever called with: from here on, another type is an error."""
     floats, ints = float64[::1], int64[::1]
-    held = from_dtype(AT)[::1], floats, floats, floats, int64
-    given = floats, floats, ints, floats, floats
+    held, given = (from_dtype(AT)[::1], floats, floats, floats), (floats, floats, ints, floats, floats)
     entries = (
-        (advise_all, (*held, *given)),
-        (observe_one, (*held, int64, int64)),
-        (observe_all, (*held, ints, ints, ints)),
+        (advise_all, (*held, int64, *given)),
+        (observe_one, (*held, int64, int64, int64)),
+        (observe_all, (*held, int64, ints, ints, ints)),
         (record, (*held, *given, ints, ints, ints, ints, floats, floats)),
     )
     for entry, types_of in entries:

@@ -21,15 +21,17 @@ model from the alarm on, in which the model returns as far as it earns more.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, final, runtime_checkable
 
+import numpy as np
+
 from .. import inputs
 from ..arrays import some
 from ..certificates.bounds import Bound
-from ..certificates.switching import RecoveryBound
+from ..certificates.promises import After
+from ..certificates.switching import RecoveryBound, hedging
 from ..predictors import Predictor
 from .layout import Shapes, Views
 from .mixture import Mixture
@@ -40,9 +42,6 @@ LEAST = 1e-12  # of utility: a smaller gap is rounding, and the rate it implies 
 HOME, GONE = 0.5, 0.25  # the model's share above which it has returned, and below which it is dropped again
 
 
-After = Callable[[Any, int, float | None], Bound | None]
-
-
 class Play(Protocol):
     """A fallback at work in one setting; ``memory`` has views of what it remembers, ``[N, ...]``.
 
@@ -50,22 +49,29 @@ class Play(Protocol):
     """
 
     name: str  # by which a certificate calls it
-    takes_scale: bool  # it learns from what was earned, not from the states
-    mixes: bool  # its forecast is a mixture that contains the model's, on which a test may bet
-    counts_model: bool  # it bounds what is lost to the model, too
+    takes_scale: bool = True  # it learns from what was earned, not from the states
+    mixes: bool = False  # its forecast is a mixture that contains the model's, on which a test may bet
+    counts_model: bool = False  # it bounds what is lost to the model, too
+    regret_after: After
 
-    def shapes(self) -> Shapes: ...
-    def start(self, memory: Views) -> None: ...
+    def shapes(self) -> Shapes:
+        return {}
+
+    def start(self, memory: Views) -> None:
+        """Writes what is remembered at first, where that is not 0."""
+        return
+
     def prepare(self, memory: Views, step: Step) -> Step:
         """The step with what the fallback plays in ``policy_NxA``, and what it believes."""
+        raise NotImplementedError
 
-    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None: ...
+    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
+        """Learns from an outcome; ``seen``: how often each context has occurred."""
+        return
+
     def share(self, memory: Views, seen_NxC: Any) -> Any:
         """How much of what it plays next is the model's, ``[N]``."""
-
-    @property
-    def regret_after(self) -> After:
-        """Of a problem, a number of steps and a temperature: what it loses at most in the last n of them, if known."""
+        return seen_NxC[:, 0] * 0.0
 
 
 @runtime_checkable
@@ -119,22 +125,30 @@ class Recovery:
             raise ValueError(f"safe must be a Predictor such as PolyaUrn, got {type(self.safe).__name__}")
 
     def play(self, setting: Any) -> Play:
-        return MixtureThenHedge(self, setting) if setting.outcomes.n_states else HedgeAlone(setting)
+        hedge = Hedge(setting)
+        return Recovering(self, setting, hedge) if setting.outcomes.n_states else HedgeAlone(setting, hedge)
 
 
 class Hedge:
-    """AdaHedge over the comparators that are awake and the model, for each context: a rate that its gaps set."""
+    """AdaHedge over the comparators that are awake and the model, for each context: a rate that its gaps set.
+
+    What ``Recovery`` plays once its budget is spent; another has the same verbs, ``engine/learners.py``.
+    """
+
+    counts_model = True  # it bounds what is lost to the model, too
 
     def __init__(self, setting: Any) -> None:
-        self.xp, self.setting, self.experts = setting.xp, setting, setting.n_awake + 1
+        self.xp, self.n_contexts, self.experts = setting.xp, setting.n_contexts, setting.n_awake + 1
+        self.log_experts = math.log(self.experts)
 
     def shapes(self) -> Shapes:
-        C = self.setting.n_contexts
-        return {"lead_CxX": (C, self.experts), "gap_C": (C,)}
+        return {"lead_CxX": (self.n_contexts, self.experts), "gap_C": (self.n_contexts,)}
+
+    def start(self, memory: Views) -> None: ...
 
     def _rate(self, gap_N: Any) -> Any:
         """ln X / gap; any rate will do while there is no gap, since all experts were paid the same."""
-        return math.log(self.experts) / self.xp.where(gap_N > LEAST, gap_N, 1.0)
+        return self.log_experts / self.xp.where(gap_N > LEAST, gap_N, 1.0)
 
     def weights(self, lead_NxX: Any, gap_N: Any) -> Any:
         scores = self.xp.exp(lead_NxX * self._rate(gap_N)[:, None])  # the best of them leads by nothing
@@ -144,18 +158,23 @@ class Hedge:
         weights_NxX = self.weights(memory.lead_CxX[step.here], memory.gap_C[step.here])
         return (weights_NxX[:, None, :-1] @ step.plays_NxExA)[:, 0] + weights_NxX[:, -1:] * step.model_NxA
 
-    def update(self, memory: Views, step: Step, paid_NxX: Any, goes_on_N: Any, afresh_N: Any) -> None:
-        """After all were paid: it ``goes_on``, begins ``afresh``, or neither."""
-        xp, lead_NxX, gap_N = self.xp, memory.lead_CxX[step.here], memory.gap_C[step.here]
+    def instead(self, memory: Views, step: Step, is_safe_N: Any, mixture_NxS: Any, mixed_NxA: Any) -> tuple[Any, ...]:
+        """What is believed, the response to that, and what is played: the mixture's, or this where ``is_safe``."""
+        return mixture_NxS, mixed_NxA, self.xp.where(is_safe_N[:, None], self.plays(memory, step), mixed_NxA)
+
+    def paid(self, outcome: Outcome) -> Any:
+        """What each expert earned, ``[N, X]``."""
+        model_Nx1 = outcome.model_N[:, None]
+        return self.xp.concat([outcome.gained_NxE + model_Nx1, model_Nx1], axis=1)
+
+    def update(self, memory: Views, step: Step, outcome: Outcome, paid_NxX: Any, goes_on_N: Any) -> None:
+        """After an outcome: it goes on, or begins afresh."""
+        lead_NxX, gap_N = memory.lead_CxX[step.here], memory.gap_C[step.here]
         ahead_NxX = lead_NxX + paid_NxX
-        best_N = xp.max(ahead_NxX, axis=-1)
         mixed_N = (self.weights(lead_NxX, gap_N) * paid_NxX).sum(-1)
-        soft_N = self._soft_max(ahead_NxX, gap_N) - self._soft_max(lead_NxX, gap_N)
-        opened_N = soft_N - mixed_N
-        kept_N = ~(goes_on_N | afresh_N)
-        after_NxX = (ahead_NxX - best_N[:, None]) * goes_on_N[:, None] + lead_NxX * kept_N[:, None]
-        memory.lead_CxX[step.here] = after_NxX
-        memory.gap_C[step.here] = gap_N * ~afresh_N + opened_N * (opened_N > 0) * goes_on_N
+        opened_N = self._soft_max(ahead_NxX, gap_N) - self._soft_max(lead_NxX, gap_N) - mixed_N
+        memory.lead_CxX[step.here] = (ahead_NxX - self.xp.max(ahead_NxX, axis=-1)[:, None]) * goes_on_N[:, None]
+        memory.gap_C[step.here] = (gap_N + opened_N * (opened_N > 0)) * goes_on_N
 
     def _soft_max(self, lead_NxX: Any, gap_N: Any) -> Any:
         xp, rate_N = self.xp, self._rate(gap_N)
@@ -163,10 +182,9 @@ class Hedge:
         below_N = xp.log(xp.mean(xp.exp((lead_NxX - best_N[:, None]) * rate_N[:, None]), axis=-1)) / rate_N
         return xp.where(gap_N > LEAST, best_N + below_N, best_N)
 
-    def paid(self, outcome: Outcome) -> Any:
-        """What each expert earned, ``[N, X]``."""
-        model_Nx1 = outcome.model_N[:, None]
-        return self.xp.concat([outcome.gained_NxE + model_Nx1, model_Nx1], axis=1)
+    def regret_after(self, made: Recovery, setting: Any) -> After:
+        """What is lost behind a budget."""
+        return RecoveryBound(self.experts, setting.rounds, made.budget, self.n_contexts).after
 
 
 def averaged(share_NxC: Any, seen_NxC: Any) -> Any:
@@ -180,105 +198,82 @@ def trusts(memory: Views, share_N: Any, in_force_N: Any) -> None:
     memory.trusted[:] = in_force_N & ((share_N > HOME) | ((memory.trusted > 0) & (share_N > GONE)))
 
 
-class Budget:
-    """What the mixture may lose to each of X experts, for each context, before safe play begins."""
+class Recovering(Play):
+    """``Recovery`` for states: the mixture, and for each context a budget of what it may lose to each of X experts."""
 
-    def __init__(self, made: Recovery, setting: Any, experts: int) -> None:
-        self.xp, self.setting, self.experts = setting.xp, setting, experts
-        span, steps = setting.payoff_range.span, setting.rounds
+    name, mixes = "Recovery", True
+
+    def __init__(self, made: Recovery, setting: Any, safe: Any) -> None:
+        self.xp, self.setting, self.safe = setting.xp, setting, safe
+        self.mixture = Mixture(setting, made.memories, made.share, made.trust)
+        self.takes_scale = self.counts_model = safe.counts_model
+        self.regret_after = safe.regret_after(made, setting)
+        span, self.rounds = setting.payoff_range.span, setting.rounds
         self.limit = math.inf if span == 0 else made.budget * span
-        if steps is not None:
-            self.limit *= math.sqrt(steps / setting.n_contexts)
+        if self.rounds is not None:
+            self.limit *= math.sqrt(self.rounds / setting.n_contexts)
 
     def shapes(self) -> Shapes:
         C = self.setting.n_contexts
-        return {"account_CxX": (C, self.experts), "is_safe_C": (C,), "trusted": ()}
-
-    def update(self, memory: Views, step: Step, paid_NxX: Any, own_N: Any, seen_NxC: Any) -> tuple[Any, Any]:
-        """After the experts and what was played were paid: was safe play on ``[N]``, and is it now?"""
-        xp, late_N = self.xp, step.in_force_N
-        account_NxX = memory.account_CxX[step.here] + paid_NxX - own_N[:, None]
-        account_NxX = account_NxX * (account_NxX > 0) * late_N[:, None]
-        worst_N = xp.max(account_NxX, axis=-1)
-        limit = self.limit if self.setting.rounds is not None else self.limit * seen_NxC[step.here] ** 0.5
-        was_N = memory.is_safe_C[step.here] > 0
-        is_safe_N = late_N & xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
-        memory.account_CxX[step.here] = account_NxX
-        memory.is_safe_C[step.here] = xp.astype(is_safe_N, account_NxX.dtype)
-        return was_N, is_safe_N
-
-    def share(self, memory: Views, seen_NxC: Any) -> Any:
-        """The model's share of the mixture, and none of safe play."""
-        return averaged(memory.weights_CxL[..., 0] * (memory.is_safe_C == 0), seen_NxC)
-
-
-class MixtureThenHedge:
-    """``Recovery`` for states."""
-
-    name, mixes, takes_scale, counts_model = "Recovery", True, True, True
-
-    def __init__(self, made: Recovery, setting: Any) -> None:
-        self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
-        self.mixture = Mixture(setting, made.memories, made.share, made.trust)
-        self.budget = Budget(made, setting, self.hedge.experts)
-        span, steps = setting.payoff_range.span, setting.rounds
-        back = RecoveryBound(span, self.hedge.experts, steps, made.budget, setting.n_contexts)
-        self.regret_after = partial(_with_mixture, back)
-
-    def shapes(self) -> Shapes:
-        return self.mixture.shapes() | self.hedge.shapes() | self.budget.shapes()
+        budget = {"account_CxX": (C, self.safe.experts), "is_safe_C": (C,), "trusted": ()}
+        return {**self.mixture.shapes(), **self.safe.shapes(), **budget}
 
     def start(self, memory: Views) -> None:
         self.mixture.start(memory)
+        self.safe.start(memory)
 
     def prepare(self, memory: Views, step: Step) -> Step:
         mixture_NxS, parts_NxLxS = self.mixture.forecasts(memory, step)
         _, mixed_NxA = self.setting.respond(mixture_NxS, step.payoffs, step.clock_N)
-        is_safe_N = memory.is_safe_C[step.here] > 0
-        policy_NxA = mixed_NxA
+        believed, is_safe_N = (mixture_NxS, mixed_NxA, mixed_NxA), memory.is_safe_C[step.here] > 0
         if some(is_safe_N):
-            policy_NxA = self.xp.where(is_safe_N[:, None], self.hedge.plays(memory, step), mixed_NxA)
+            believed = self.safe.instead(memory, step, is_safe_N, mixture_NxS, mixed_NxA)
+        mixture_NxS, mixed_NxA, policy_NxA = believed
         return step._replace(
             mixture_NxS=mixture_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=mixed_NxA, policy_NxA=policy_NxA
         )
 
     def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
         self.mixture.update(memory, step, outcome)
-        if not some(step.in_force_N):
+        late_N = step.in_force_N
+        if not some(late_N):
             return
-        paid_NxX = self.hedge.paid(outcome)
-        own_N = (step.policy_NxA * outcome.paid_NxA).sum(-1)
-        was_N, is_safe_N = self.budget.update(memory, step, paid_NxX, own_N, seen_NxC)
-        self.hedge.update(memory, step, paid_NxX, was_N & is_safe_N, ~(was_N & is_safe_N))
-        trusts(memory, self.share(memory, seen_NxC), step.in_force_N)
+        paid_NxX, own_N = self.safe.paid(outcome), (step.policy_NxA * outcome.paid_NxA).sum(-1)
+        account_NxX = memory.account_CxX[step.here] + paid_NxX - own_N[:, None]
+        account_NxX = account_NxX * (account_NxX > 0) * late_N[:, None]
+        memory.account_CxX[step.here] = account_NxX
+        worst_N, was_N = self.xp.max(account_NxX, axis=-1), memory.is_safe_C[step.here] > 0
+        limit = self.limit if self.rounds is not None else self.limit * seen_NxC[step.here] ** 0.5
+        is_spent_N = self.xp.where(was_N, worst_N > limit * ((1 + TIE) / 2), worst_N >= limit * (1 - TIE))
+        if some(was_N):
+            self.safe.update(memory, step, outcome, paid_NxX, was_N & is_spent_N)
+        memory.is_safe_C[step.here] = self.xp.astype(late_N & is_spent_N, account_NxX.dtype)
+        trusts(memory, self.share(memory, seen_NxC), late_N)
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
-        return self.budget.share(memory, seen_NxC)
+        """The model's share of the mixture, and none of safe play."""
+        return averaged(memory.weights_CxL[..., 0] * (memory.is_safe_C == 0), seen_NxC)
 
 
-class HedgeAlone:
+class HedgeAlone(Play):
     """``Recovery`` for numbers: Hedge from the alarm on."""
 
-    name, mixes, takes_scale, counts_model = "Hedge over all of them and the model", False, True, True
+    name, counts_model = "Hedge over all of them and the model", True
 
-    def __init__(self, setting: Any) -> None:
-        self.xp, self.setting, self.hedge = setting.xp, setting, Hedge(setting)
-        back = RecoveryBound(setting.payoff_range.span, self.hedge.experts, setting.rounds, contexts=setting.n_contexts)
-        self.regret_after = partial(_hedging, back)
+    def __init__(self, setting: Any, hedge: Hedge) -> None:
+        self.hedge = hedge
+        self.regret_after = partial(_hedging, hedge.experts, setting.n_contexts)
 
     def shapes(self) -> Shapes:
         return self.hedge.shapes() | {"trusted": ()}
-
-    def start(self, memory: Views) -> None: ...
 
     def prepare(self, memory: Views, step: Step) -> Step:
         return step._replace(policy_NxA=self.hedge.plays(memory, step))
 
     def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
-        late_N = step.in_force_N
-        if some(late_N):
-            self.hedge.update(memory, step, self.hedge.paid(outcome), late_N, late_N & False)
-            trusts(memory, self.share(memory, seen_NxC), late_N)
+        if some(step.in_force_N):
+            self.hedge.update(memory, step, outcome, self.hedge.paid(outcome), step.in_force_N)
+            trusts(memory, self.share(memory, seen_NxC), step.in_force_N)
 
     def share(self, memory: Views, seen_NxC: Any) -> Any:
         n, C, X = memory.lead_CxX.shape
@@ -305,39 +300,26 @@ class UseReference:
         return FollowReference(self.name, setting)
 
 
-class FollowReference:
+class FollowReference(Play):
     """``UseReference`` at work."""
-
-    mixes, takes_scale, counts_model = False, True, False
 
     def __init__(self, name: str, setting: Any) -> None:
         self.name, self.setting, self.at = name, setting, setting.references.index(name)
         # Nothing is lost to itself; what is lost to others is not known.
-        alone = setting.n_comparators == 1
-        self.regret_after: After = partial(_hedging, RecoveryBound(0.0, 1, None)) if alone else unknown
-
-    def shapes(self) -> Shapes:
-        return {}
-
-    def start(self, memory: Views) -> None: ...
+        self.regret_after = nothing if setting.n_comparators == 1 else unknown
 
     def prepare(self, memory: Views, step: Step) -> Step:
         followed = step.references_NxQxS[:, self.at] if self.setting.outcomes.n_states else None
         return step._replace(policy_NxA=step.answers_NxQxA[:, self.at], mixture_NxS=followed)
-
-    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None: ...
-
-    def share(self, memory: Views, seen_NxC: Any) -> Any:
-        return seen_NxC[:, 0] * 0.0
 
 
 def unknown(problem: Any, steps: int, temperature: float | None) -> None:
     """What is lost, where nobody knows."""
 
 
-def _with_mixture(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
-    return back.after(steps)
+def nothing(problem: Any, steps: int, temperature: float | None) -> Bound:
+    return partial(np.multiply, 0.0)
 
 
-def _hedging(back: RecoveryBound, problem: Any, steps: int, temperature: float | None) -> Bound:
-    return back.safe
+def _hedging(experts: int, contexts: int, problem: Any, steps: int, temperature: float | None) -> Bound:
+    return partial(hedging, problem.span, experts, contexts)

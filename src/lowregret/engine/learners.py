@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..abilities import ability
-from ..arrays import some
 from ..certificates.bounds import Bound
+from ..certificates.promises import After
 from ..policies.contract import Policy
 from ..predictors import PolyaUrn, Predictor, asked_sequence, said_by, same_states, vouched
 from ..problems import DecisionProblem, same_problem
-from .fallbacks import After, Budget, Play, Recovery, trusts, unknown
+from .fallbacks import Play, Recovering, Recovery, unknown
 from .layout import Shapes, Views
-from .mixture import Mixture
 from .step import Outcome, Step
 
 
@@ -22,7 +21,7 @@ class Learner:
     """A predictor or policy whose memory is kept in the rows, as parts ``leaf_0``, ``leaf_1``, ..."""
 
     def __init__(self, made: Policy | Predictor, setting: Any, role: str) -> None:
-        self.made, self.xp, self.name = made, setting.xp, type(made).__name__
+        self.made, self.setting, self.xp, self.name = made, setting, setting.xp, type(made).__name__
         self.acts = not hasattr(made, "predict") and isinstance(made, Policy)
         if not setting.has_fixed_payoffs:
             raise ValueError(
@@ -53,6 +52,9 @@ class Learner:
 
     def fresh(self, memory: Views) -> Any:
         return self.made.start((memory.leaf_0.shape[0],), like=memory.leaf_0)
+
+    def start(self, memory: Views) -> None:
+        self.write(memory, self.fresh(memory))
 
     def output(self, memory: Views) -> Any:
         """What it predicts ``[N, S]``, or plays ``[N, A]``."""
@@ -86,94 +88,60 @@ class Learner:
             kept[...] = leaf
 
 
-class FollowLearner:
+class FollowLearner(Learner, Play):
     """A policy, or a predictor with a quantal response, that has learned from all states since the first step."""
 
-    mixes, takes_scale, counts_model = False, False, False
+    takes_scale = False
 
     def __init__(self, made: Policy | Predictor, setting: Any) -> None:
-        self.learner, self.setting = Learner(made, setting, "fallback"), setting
-        self.name, self.acts = self.learner.name, self.learner.acts
+        super().__init__(made, setting, "fallback")
         # Its own bound is on regret to every action; what is lost to references, or in contexts, is not known.
         plain = not setting.references and setting.n_contexts == 1
-        self.regret_after: After = getattr(made, "regret_after", unknown) if plain else unknown
-
-    def shapes(self) -> Shapes:
-        return self.learner.shapes()
-
-    def start(self, memory: Views) -> None:
-        self.learner.write(memory, self.learner.fresh(memory))
+        self.regret_after = getattr(made, "regret_after", unknown) if plain else unknown
 
     def prepare(self, memory: Views, step: Step) -> Step:
-        found = self.learner.output(memory)
+        found = self.output(memory)
         if self.acts:
             return step._replace(policy_NxA=found, mixed_NxA=found, mixture_NxS=step.forecast)
         _, played_NxA = self.setting.respond(found, step.payoffs, step.clock_N)
         return step._replace(mixture_NxS=found, mixed_NxA=played_NxA, policy_NxA=played_NxA)
 
     def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
-        self.learner.write(memory, self.learner.after(memory, outcome.state_N))
-
-    def share(self, memory: Views, seen_NxC: Any) -> Any:
-        return seen_NxC[:, 0] * 0.0
+        self.write(memory, self.after(memory, outcome.state_N))
 
 
-class MixtureThenPredictor:
-    """``Recovery`` for a robust predictor: the mixture on its budget, and another predictor once that is spent.
+class SafePredictor(Learner):
+    """A predictor as what ``Recovery`` plays safe.
 
     All that it plays is the quantal response to a distribution, so that what it states is a predictor again.
     """
 
-    name, mixes, takes_scale, counts_model = "Recovery", True, False, False
+    counts_model = False
 
-    def __init__(self, made: Recovery, setting: Any) -> None:
-        self.xp, self.setting = setting.xp, setting
-        assert made.safe is not None
-        self.safe = Learner(made.safe, setting, "safe")
-        if self.safe.acts or setting.references or setting.n_contexts > 1:
+    def __init__(self, made: Predictor, setting: Any) -> None:
+        super().__init__(made, setting, "safe")
+        self.experts = setting.outcomes.n_actions
+        if self.acts or setting.references or setting.n_contexts > 1:
             raise ValueError(
-                f"safe {self.safe.name} must be a predictor, without references and contexts: Recovery() alone plays "
-                "safe by Hedge over all comparators"
+                f"safe {self.name} must be a predictor, without references and contexts: Recovery() alone "
+                "plays safe by Hedge over all comparators"
             )
-        self.mixture = Mixture(setting, made.memories, made.share, made.trust)
-        self.budget = Budget(made, setting, setting.outcomes.n_actions)
-        self.regret_after: After = PredictorRecoveryBound(
-            setting.rounds, setting.temperature, made.budget, made.safe
-        ).after
 
-    def shapes(self) -> Shapes:
-        return self.mixture.shapes() | self.safe.shapes() | self.budget.shapes()
+    def instead(self, memory: Views, step: Step, is_safe_N: Any, mixture_NxS: Any, mixed_NxA: Any) -> tuple[Any, ...]:
+        believed_NxS = self.xp.where(is_safe_N[:, None], self.output(memory), mixture_NxS)
+        _, answer_NxA = self.setting.respond(believed_NxS, step.payoffs, step.clock_N)
+        return believed_NxS, answer_NxA, answer_NxA
 
-    def start(self, memory: Views) -> None:
-        self.mixture.start(memory)
-        self.safe.write(memory, self.safe.fresh(memory))
+    def paid(self, outcome: Outcome) -> Any:
+        return outcome.paid_NxA
 
-    def prepare(self, memory: Views, step: Step) -> Step:
-        believed_NxS, parts_NxLxS = self.mixture.forecasts(memory, step)
-        is_safe_N = memory.is_safe_C[:, 0] > 0
-        if some(is_safe_N):
-            believed_NxS = self.xp.where(is_safe_N[:, None], self.safe.output(memory), believed_NxS)
-        _, played_NxA = self.setting.respond(believed_NxS, step.payoffs, step.clock_N)
-        return step._replace(
-            mixture_NxS=believed_NxS, parts_NxLxS=parts_NxLxS, mixed_NxA=played_NxA, policy_NxA=played_NxA
-        )
+    def update(self, memory: Views, step: Step, outcome: Outcome, paid_NxX: Any, goes_on_N: Any) -> None:
+        after = self.after(memory, outcome.state_N)
+        self.start(memory)
+        self.write(memory, after, goes_on_N)
 
-    def update(self, memory: Views, step: Step, outcome: Outcome, seen_NxC: Any) -> None:
-        self.mixture.update(memory, step, outcome)
-        if not some(step.in_force_N):
-            return
-        own_N = (step.mixed_NxA * outcome.paid_NxA).sum(-1)
-        was_N, is_safe_N = self.budget.update(memory, step, outcome.paid_NxA, own_N, seen_NxC)
-        if some(was_N | is_safe_N):  # safe play goes on, or begins afresh
-            goes_on_N = was_N & is_safe_N
-            after = self.safe.after(memory, outcome.state_N) if some(goes_on_N) else None
-            self.safe.write(memory, self.safe.fresh(memory))
-            if after is not None:
-                self.safe.write(memory, after, goes_on_N)
-        trusts(memory, self.share(memory, seen_NxC), step.in_force_N)
-
-    def share(self, memory: Views, seen_NxC: Any) -> Any:
-        return self.budget.share(memory, seen_NxC)
+    def regret_after(self, made: Recovery, setting: Any) -> After:
+        return PredictorRecoveryBound(setting.rounds, setting.temperature, made.budget, made.safe).after
 
 
 class PredictorRecoveryBound(NamedTuple):
@@ -223,7 +191,7 @@ def play_of(fallback: Any, setting: Any) -> Play:
     if isinstance(fallback, (Policy, Predictor)):
         return FollowLearner(fallback, setting)
     if isinstance(fallback, Recovery) and fallback.safe is not None:
-        return MixtureThenPredictor(fallback, setting)
+        return Recovering(fallback, setting, SafePredictor(fallback.safe, setting))
     found: Play = fallback.play(setting)
     return found
 

@@ -6,6 +6,7 @@ lag, contexts, scale and payoffs; others run in the array form. ``warm_up`` comp
 
 import importlib.util
 import math
+import re
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +17,8 @@ from .. import inputs
 from . import fallbacks, responses
 from .bets import LEAST_CHANCE, MOST, Bets, Unwatched
 from .comparators import Actions, References
-from .fallbacks import MixtureThenHedge
-from .layout import Layout, Views
+from .fallbacks import Hedge, Recovering
+from .layout import Layout
 from .responses import BestResponse, QuantalResponse
 from .run import Engine, Setting, Signals, Trace
 from .step import Inputs
@@ -50,7 +51,8 @@ def fits(setting: Setting) -> bool:
     return (
         setting.xp is np
         and type(setting.watch) in (Bets, Unwatched)
-        and type(setting.play) is MixtureThenHedge
+        and type(setting.play) is Recovering
+        and type(setting.play.safe) is Hedge
         and type(setting.response) in (BestResponse, QuantalResponse)
         and all(isinstance(kind, (Actions, References)) for kind in setting.against.kinds())
     )
@@ -69,10 +71,10 @@ def plain(values: Any, dtype: Any = np.float64) -> np.ndarray:
     return found if found.flags.writeable else found.copy()
 
 
-def places_of(views: Views, names: str, begin: int = 0) -> dict[str, int]:
-    """Where these parts of a row begin, by views of a row that counts up from 0."""
-    parts = {name: np.ravel(getattr(views, name)) for name in names.split() if hasattr(views, name)}
-    return {name: int(part[0]) - begin for name, part in parts.items() if part.size}
+def shape_of(name: str, axes: dict[str, Any]) -> tuple[int, ...]:
+    """``references_QxS`` has the lengths of Q and S, ``scale`` is a number."""
+    found = re.search(r"_([A-Z](?:x[A-Z])*)$", name)
+    return tuple(axes[axis] for axis in found[1].split("x")) if found else ()
 
 
 class Waiting:
@@ -97,50 +99,44 @@ class Loop:
     """One engine, compiled."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.kernels, k = engine, _kernels.ready, _kernels.ready
+        self.engine, self.kernels, setting = engine, _kernels.ready, engine.setting
         self.head, self.start, self.width = engine.head, engine.start, engine.width
-        constants = self._constants(engine.setting)
-        axes = self._axes(engine, constants)
-        A, S, Q, X, K = (axes[name] for name in "ASQXK")
-        self.waiting = Layout(
-            dict.fromkeys(("in_force", "context", "scale", "advised"), ())
-            | {"forecast_S": (S,), "mixture_S": (S,), "model_A": (A,), "mixed_A": (A,), "policy_A": (A,)}
-            | {"references_QxS": (Q, S), "answers_QxA": (Q, A), "answered_Q": (Q,)}
-            | {"payoffs_AxS": (axes["changes"] * A, S), "paid_A": (A,), "paid_X": (X,), "expert_X": (X,)}
-            | {"gain_S": (S,), "excess_K": (K,), "factor_K": (K,)}
-        )
+        constants = self._constants(setting)
+        self.axes = axes = self._axes(setting, constants)
+        self.waiting = Layout({name: shape_of(name, axes) for name in self.kernels.IN_WAITING.split()})
         self.constants = np.concatenate([plain(values) for values in constants.values()])
+        found = (
+            axes
+            | self._numbers(setting)
+            | {"head": engine.head.width, "block": engine.block.width, "row": engine.width}
+        )
+        found |= {"waiting": self.waiting.width, "head_trusted": engine.head.places["trusted"][0].start}
         held = Layout({name: values.shape for name, values in constants.items()})
-        row, waiting, constant = (np.arange(n)[None] for n in (self.width, self.waiting.width, len(self.constants)))
-        head = engine.head.open(row)
-        places = places_of(head, k.IN_ROW) | {"head_trusted": int(head.trusted[0]), "waiting": self.waiting.width}
-        for views in engine.of_class(row, 0):
-            places |= places_of(views, k.IN_BLOCK, engine.head.width)
-        places |= places_of(self.waiting.open(waiting), k.IN_WAITING) | places_of(held.open(constant), k.CONSTANTS)
-        self.sizes = np.zeros(1, dtype=k.AT)
-        for name, value in (axes | places | self._numbers(engine.setting)).items():
-            self.sizes[name] = value
+        for layout in (engine.head, self.waiting, held, engine.block):
+            found |= {name: at.start for name, (at, _) in layout.places.items()}
+        self.sizes = np.zeros(1, dtype=self.kernels.AT)
+        for name in self.kernels.AT.names:
+            self.sizes[name] = found.get(name, 0)
 
-    def _axes(self, engine: Engine, constants: dict[str, np.ndarray]) -> dict[str, int]:
+    def _axes(self, setting: Setting, constants: dict[str, np.ndarray]) -> dict[str, Any]:
         """How long the axes are, and what is on."""
-        setting, (A, S), head = engine.setting, constants["utility_AxS"].shape, engine.head.width
-        M, Q, E = len(constants["keep_M"]), len(setting.references), setting.n_awake
-        found = {"A": A, "S": S, "Q": Q, "E": E, "X": E + 1, "P": setting.n_comparators, "M": M, "L": 1 + 2 * M + Q}
-        found |= {"G": len(constants["kinds_Gx3"]), "C": setting.n_contexts, "K": constants["rates_K"].size}
-        found |= {"D": setting.lag, "head": head, "block": (engine.width - head) // setting.lag, "row": engine.width}
-        found |= {"tests": setting.tests, "can_alarm": engine.can_alarm, "bets_on_mixture": setting.has_second_bettor}
-        found |= {"has_table": constants["factor_AxSxAxK"].size > 0, "changes": setting.problem.is_changing}
-        return found | {"knows_horizon": setting.rounds is not None, "traced": 4 + 2 * A}
+        (A, S), M, Q = constants["utility_AxS"].shape, len(constants["keep_M"]), len(setting.references)
+        found = {"A": A, "S": S, "Q": Q, "E": setting.n_awake, "X": setting.n_awake + 1, "P": setting.n_comparators}
+        found |= {"M": M, "L": 1 + 2 * M + Q, "G": len(constants["kinds_Gx3"]), "C": setting.n_contexts}
+        found |= {"K": constants["rates_K"].size, "D": setting.lag, "traced": 4 + 2 * A}
+        found |= {"tests": setting.tests, "can_alarm": self.engine.can_alarm, "changes": setting.problem.is_changing}
+        found |= {"bets_on_mixture": setting.has_second_bettor, "knows_horizon": setting.rounds is not None}
+        return found | {"has_table": constants["factor_AxSxAxK"].size > 0}
 
-    def _numbers(self, setting: Setting) -> dict[str, float]:
-        play, bets = setting.play, setting.watch
-        assert isinstance(play, MixtureThenHedge)
+    def _numbers(self, setting: Setting) -> dict[str, Any]:
+        play, bets, S = setting.play, setting.watch, setting.outcomes.n_states
+        assert isinstance(play, Recovering)
         found = {
             "temperature": -1.0 if setting.temperature is None else setting.temperature,
-            "warmth": float(setting.payoff_range.anytime_temperature(1)) * math.sqrt(setting.outcomes.n_states),
+            "warmth": float(setting.payoff_range.anytime_temperature(1)) * math.sqrt(S),
             "threshold": bets.threshold,
             "mixing": play.mixture.share,
-            "limit": play.budget.limit,
+            "limit": play.limit,
             "tie": responses.TIE,
             "budget_tie": fallbacks.TIE,
             "most": MOST,
@@ -150,14 +146,18 @@ class Loop:
             "gone": fallbacks.GONE,
             "sum_tolerance": inputs.SUM_TOLERANCE,
         }
-        if isinstance(bets, Bets):
-            found |= {"second_first": bets.second_first, "second_later": bets.second_later}
-            found |= {"horizon": bets.prior.horizon or 0.0}
-        return found
+        if not isinstance(bets, Bets):
+            return found
+        own = {
+            "second_first": bets.second_first,
+            "second_later": bets.second_later,
+            "horizon": bets.prior.horizon or 0.0,
+        }
+        return found | own
 
     def _constants(self, setting: Setting) -> dict[str, np.ndarray]:
         play, bets, A = setting.play, setting.watch, setting.outcomes.n_actions
-        assert isinstance(play, MixtureThenHedge)
+        assert isinstance(play, Recovering)
         awake, kinds, begin, player = [], [], 0, A
         for kind in setting.against.kinds():
             own, per = len(kind.references) or A, A if kind.contexts else 0
@@ -216,42 +216,25 @@ class Loop:
         self.kernels.observe_all(self.sizes, self.constants, rows.reshape(-1), step.held, *seen)
         return rows, self._signals(signals_N)
 
-    def run(
-        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
-    ) -> Trace:
+    def run(self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, lags_T: Any = None) -> Trace:
         """All steps of recordings ``[N, T, ...]``; each outcome comes as late as it may, or as ``lags_T`` says."""
-        (n, T), A = outcomes_NxT.shape, self.engine.setting.outcomes.n_actions
-        traced, alarmed = np.empty((n, T, 4 + 2 * A)), np.zeros((n, self.engine.width))
-        played = self._record(rows, given, outcomes_NxT, missing_NxT, begin, lags_T, traced, alarmed)
-        rows, (alarm, turned), known_T = played
+        rows, (n, T), A, lag = np.array(rows), outcomes_NxT.shape, self.axes["A"], self.axes["D"]
+        known_T = np.minimum(np.arange(T) + (lag if lags_T is None else lags_T), T)
+        signals_NxT, traced = np.zeros((n, T), dtype=np.int64), np.empty((n, T, 4 + 2 * A))
+        alarmed, held = np.zeros((n, self.width)), np.empty(lag * self.waiting.width)
+        when = plain(known_T, np.int64), known_T.argsort(kind="stable")
+        seen = self._states(outcomes_NxT, missing_NxT), *when, signals_NxT.reshape(-1)
+        written = traced.reshape(-1), alarmed.reshape(-1)
+        rest = held, *self._vectors(given), *seen, *written
+        bad = self.kernels.record(self.sizes, self.constants, rows.reshape(-1), *rest)
+        if bad >= 0:
+            raise ValueError(f"forecasts must be probabilities, not so for stream {bad // T} at step {bad % T}")
+        alarm, turned = self._signals(signals_NxT)
         level, evidence, after, share = (traced[..., i] for i in range(4))
         suspects = {(i, t): self.engine.suspect(alarmed[i : i + 1], 0) for i, t in np.argwhere(alarm).tolist()}
         shares = {(i, t): float(after[i, t]) for i, t in np.argwhere(turned).tolist()}
         policy, model = traced[..., 4 : 4 + A], traced[..., 4 + A :]
         return Trace(rows, policy, model, share, alarm, turned, evidence, level, known_T, suspects, shares)
-
-    def alarms(
-        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Where ``[N, T]`` the alarms of recordings are raised, and the rows there: a stream ends with its alarm."""
-        none = NOTHING, NOTHING
-        rows, signals, _ = self._record(rows, given, outcomes_NxT, missing_NxT, begin, lags_T, *none)
-        return signals.alarm_N, rows
-
-    def _record(
-        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any, begin: int, lags_T: Any, *written: Any
-    ) -> tuple[np.ndarray, Signals, np.ndarray]:
-        rows, signals_NxT, T = np.array(rows), np.zeros(outcomes_NxT.shape, dtype=np.int64), outcomes_NxT.shape[1]
-        lag, states = self.engine.setting.lag, self._states(outcomes_NxT, missing_NxT)
-        known_T = np.minimum(np.arange(T) + (lag if lags_T is None else lags_T), T)
-        when = plain(known_T, np.int64), known_T.argsort(kind="stable")
-        flat = [part.reshape(-1) for part in (signals_NxT, *written)]
-        held = np.empty(lag * self.waiting.width)
-        played = rows.reshape(-1), held, begin, *self._vectors(given), states, *when, *flat
-        bad = self.kernels.record(self.sizes, self.constants, *played)
-        if bad >= 0:
-            raise ValueError(f"forecasts must be probabilities, not so for stream {bad // T} at step {bad % T}")
-        return rows, self._signals(signals_NxT), known_T
 
     def _vectors(self, given: Inputs) -> tuple[np.ndarray, ...]:
         scale = NOTHING if given.scale_N is None else plain(given.scale_N)

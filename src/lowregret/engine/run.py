@@ -7,6 +7,7 @@ goes by the mean of their levels (``certificates/switching.py`` has the proof). 
 """
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -28,27 +29,27 @@ from .responses import BestResponse, QuantalResponse, Response, best_actions
 from .step import Inputs, Numbers, Outcome, Outcomes, States, Step
 
 
+@dataclass
 class Setting:
-    """The parts of a guard, checked, and the quantities derived from them."""
+    """The parts of a guard, checked, and the quantities derived from them; a value."""
 
-    def __init__(
-        self,
-        problem: DecisionProblem | Payoff,
-        against: Comparators,
-        test: Test,
-        fallback: Fallback | Policy | Predictor,
-        response: Response,
-        lag: int = 1,
-        xp: Any = np,
-    ) -> None:
+    problem: DecisionProblem | Payoff
+    against: Comparators
+    test: Test
+    fallback: Fallback | Policy | Predictor
+    response: Response
+    lag: int = 1
+    xp: Any = field(default=np, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        problem, against, test, lag = self.problem, self.against, self.test, self.lag
         if not isinstance(problem, Payoff):
             a_problem(problem)
         inputs.of_kind(against, Comparators, "against", "Actions() or References(...)")
-        inputs.of_kind(response, Response, "response", "BestResponse() or QuantalResponse()")
-        inputs.of_kind(fallback, (Fallback, Policy, Predictor), "fallback", "Recovery(), UseReference() or a policy")
-        self.problem, self.against, self.test, self.fallback = problem, against, test, fallback
-        self.response, self.lag, self.xp = response, lag, xp
-        self.outcomes: Outcomes = Numbers(problem) if isinstance(problem, Payoff) else States(problem, xp)
+        inputs.of_kind(self.response, Response, "response", "BestResponse() or QuantalResponse()")
+        such = "Recovery(), UseReference() or a policy"
+        inputs.of_kind(self.fallback, (Fallback, Policy, Predictor), "fallback", such)
+        self.outcomes: Outcomes = Numbers(problem) if isinstance(problem, Payoff) else States(problem, self.xp)
         # All bounds depend on its span, contrast and number of actions alone.
         self.payoff_range = cast(DecisionProblem, problem.payoff_range if problem.is_changing else problem)
         self.has_fixed_payoffs = not problem.is_changing and self.outcomes.n_states > 0
@@ -56,7 +57,7 @@ class Setting:
         self.n_comparators = against.count(self.outcomes.n_actions)
         self.rounds = None if test.horizon is None else -(-test.horizon // lag)  # steps of a class
         self.class_delta = test.delta / late_factor(lag)  # the chance of a false alarm that a class is tested at
-        self.temperature = response.temperature_for(self.rounds)
+        self.temperature = self.response.temperature_for(self.rounds)
         if against.contexts and test.horizon is None:
             raise ValueError(
                 "contexts need a horizon, ExactTest(horizon=...): what each of them may cost is shared out over it"
@@ -64,7 +65,7 @@ class Setting:
         A, Q = self.outcomes.n_actions, len(self.references)
         one = np.zeros(1, dtype=np.int64)
         self.n_awake = against.awake(np, np.zeros((1, A)), np.zeros((1, Q, A)), one).plays_NxExA.shape[1]
-        self.play = play_of(fallback, self)
+        self.play = play_of(self.fallback, self)
         self.watch = test.watch(self)
 
     @property
@@ -97,13 +98,6 @@ class Setting:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Setting, self.parts
-
-    def __repr__(self) -> str:
-        lag = f", lag={self.lag}" if self.lag > 1 else ""
-        return f"Setting({self.problem!r}, {self.against}, {self.test!r}, {self.fallback!r}, {self.response!r}{lag})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Setting) and self.parts == other.parts
 
     def __hash__(self) -> int:
         return hash((self.problem, self.test))
@@ -172,10 +166,11 @@ class Engine:
         counts = ["observed", "missed", "reported", "alarm", "at_alarm"]
         counts += ["trusted", "episode", "begun", "past_steps", "past_bound"]
         self.head = Layout({"lead_P": (P,), "realised_P": (P,), "level_D": (D,), **dict.fromkeys(counts, ())})
-        self.watched, self.played = Layout(setting.watch.shapes()), Layout(setting.play.shapes())
-        self.common = Layout({"seen_C": (setting.n_contexts,), "clock": ()})
-        self.block = self.watched.width + self.played.width + self.common.width
-        self.width = self.head.width + D * self.block
+        parts = [setting.watch.shapes(), setting.play.shapes(), {"seen_C": (setting.n_contexts,), "clock": ()}]
+        self.block = Layout({name: shape for part in parts for name, shape in part.items()})
+        if len(self.block.places) < sum(map(len, parts)):
+            raise ValueError(f"test and fallback must remember parts of different names, got {[*map(list, parts)]}")
+        self.width = self.head.width + D * self.block.width
         self.can_alarm = setting.tests and setting.payoff_range.span > 0
 
     # Rows
@@ -186,26 +181,24 @@ class Engine:
         head = self.head.open(rows)
         head.episode[:] = 1
         for k in range(self.setting.lag):
-            watched, played, _ = self.of_class(rows, k)
-            self.setting.watch.start(watched)
-            self.setting.play.start(played)
+            memory = self.of_class(rows, k)
+            self.setting.watch.start(memory)
+            self.setting.play.start(memory)
             head.level_D[:, k] = self.setting.watch.fresh_level
         return rows
 
-    def of_class(self, rows: Any, k: int) -> tuple[Views, Views, Views]:
-        """What the test, the fallback and both remember of a class."""
-        begin = self.head.width + k * self.block
-        played, common = begin + self.watched.width, begin + self.block - self.common.width
-        parts = self.watched.open(rows[:, begin:played]), self.played.open(rows[:, played:common])
-        return *parts, self.common.open(rows[:, common : begin + self.block])
+    def of_class(self, rows: Any, k: int) -> Views:
+        """What the test and the fallback remember of a class, how often each context was seen, and all steps."""
+        begin = self.head.width + k * self.block.width
+        return self.block.open(rows[:, begin : begin + self.block.width])
 
     # A step
 
     def advise(self, rows: Any, number: int, given: Inputs) -> Step:
         """The step of this number, with what is to be played."""
-        _, played, common = self.of_class(rows, (number - 1) % self.setting.lag)
+        memory = self.of_class(rows, (number - 1) % self.setting.lag)
         in_force_N = (self.head.open(rows).alarm > 0) | (not self.setting.tests)
-        step = self.setting.play.prepare(played, self.before(given, common.clock * 1.0, in_force_N))
+        step = self.setting.play.prepare(memory, self.before(given, memory.clock * 1.0, in_force_N))
         if in_force_N.all():
             return step
         return step._replace(policy_NxA=self.xp.where(in_force_N[:, None], step.policy_NxA, step.model_NxA))
@@ -226,20 +219,8 @@ class Engine:
                 each = [references_NxQxS[:, q] for q in range(each.shape[1])]
             answers_NxQxA = xp.stack([setting.respond(one, payoffs, clock_N)[1] for one in each], axis=1)
         plays_NxExA, at_NxE = setting.against.awake(xp, model_NxA, answers_NxQxA, given.context_N)
-        return Step(
-            forecast=forecast,
-            model_NxA=model_NxA,
-            advised_N=advised_N,
-            plays_NxExA=plays_NxExA,
-            at_NxE=at_NxE,
-            here=here,
-            clock_N=clock_N,
-            in_force_N=in_force_N,
-            scale_N=given.scale_N,
-            payoffs=payoffs,
-            references_NxQxS=references_NxQxS,
-            answers_NxQxA=answers_NxQxA,
-        )
+        known = forecast, model_NxA, advised_N, plays_NxExA, at_NxE, here, clock_N, in_force_N
+        return Step(*known, given.scale_N, payoffs, references_NxQxS, answers_NxQxA)
 
     def observe(
         self, rows: Any, number: int, step: Step, outcome_N: Any, missing_N: Any = None, action_N: Any = None
@@ -247,22 +228,21 @@ class Engine:
         """The rows after the outcome of a step, and what it led to; where ``missing``, there was no outcome."""
         setting, xp, k, before = self.setting, self.xp, (number - 1) % self.setting.lag, rows
         rows = xp.asarray(rows, copy=True)
-        head = self.head.open(rows)
-        watched, played, common = self.of_class(rows, k)
+        head, memory = self.head.open(rows), self.of_class(rows, k)
         outcome = setting.outcomes.observed(step, outcome_N)
         streams_N = xp.arange(rows.shape[0])
         self._enter(head, step, outcome, streams_N, action_N)
         head.observed[:] += 1
-        common.clock[:] += 1
-        common.seen_C[step.here] += 1
+        memory.clock[:] += 1
+        memory.seen_C[step.here] += 1
 
         def alarmed(level_N: Any) -> Any:
             head.level_D[:, k] = level_N
             return had_N | (self.can_alarm & (head.level_D.sum(-1) >= setting.lag * setting.watch.threshold))
 
         had_N = head.alarm > 0
-        level_N = setting.watch.update(watched, step, outcome, number - head.begun, alarmed)
-        setting.play.update(played, step, outcome, common.seen_C)
+        level_N = setting.watch.update(memory, step, outcome, number - head.begun, alarmed)
+        setting.play.update(memory, step, outcome, memory.seen_C)
         newly_N = alarmed(level_N) & ~had_N
         if newly_N.any():
             head.alarm[:] = xp.where(newly_N, head.observed, head.alarm)
@@ -292,9 +272,9 @@ class Engine:
     def _turned(self, rows: Any, head: Views, had_N: Any) -> Any:
         """Where the model has returned with this outcome, or was dropped again."""
         D = self.setting.lag
-        if "trusted" not in self.played.places or not had_N.any():
+        if "trusted" not in self.block.places or not had_N.any():
             return had_N * 0
-        count_N = sum(self.of_class(rows, k)[1].trusted for k in range(D))
+        count_N = sum(self.of_class(rows, k).trusted for k in range(D))
         trusted_N = had_N & (2 * count_N > D)
         turned_N = trusted_N * 1 - (head.trusted > 0) * 1
         head.trusted[:] = trusted_N
@@ -312,7 +292,7 @@ class Engine:
         if self.setting.tests and not (head.alarm > 0).any():
             return head.alarm * 0 + 1.0
         classes = [self.of_class(rows, k) for k in range(D)]
-        own_N = sum(self.setting.play.share(played, common.seen_C) for _, played, common in classes) / D
+        own_N = sum(self.setting.play.share(memory, memory.seen_C) for memory in classes) / D
         return own_N if not self.setting.tests else self.xp.where(head.alarm > 0, own_N, own_N * 0 + 1.0)
 
     @property
@@ -331,7 +311,7 @@ class Engine:
     def suspect(self, rows: Any, n: int) -> Suspect | None:
         """The strongest evidence against the model of a stream: from the class with the highest level."""
         k = int(self.head.open(rows).level_D[n].argmax())
-        return self.setting.watch.suspect(self.of_class(rows, k)[0], n)
+        return self.setting.watch.suspect(self.of_class(rows, k), n)
 
     # Recordings at once, against actions alone: for a predictor
 
@@ -340,7 +320,7 @@ class Engine:
         xp, (n, T) = self.xp, state_NxT.shape
         watch = self.setting.watch
         found = [state_NxT[:0, 0]]
-        cells = max(T, self.watched.width if not hasattr(watch, "levels") else 0)
+        cells = max(T, self.block.width if not hasattr(watch, "levels") else 0)
         for rows in row_blocks(n, cells, state_NxT):
             forecast, states = self.setting.outcomes.whole(forecast_NxTxS[rows]), state_NxT[rows]
             if hasattr(watch, "levels"):
@@ -362,7 +342,7 @@ class Engine:
 
         fallback_NxTxA = None
         if isinstance(setting.play, FollowLearner) and setting.watch.compares:
-            recorded = setting.play.learner.recorded(state_NxT)
+            recorded = setting.play.recorded(state_NxT)
             fallback_NxTxA = recorded if setting.play.acts else answered(recorded)
         return Played(forecast_NxTxS, answered(forecast_NxTxS), fallback_NxTxA, state_NxT, step_T)
 
@@ -372,20 +352,19 @@ class Engine:
         It ends where all have been.
         """
         xp, watch, play, (n, T) = self.xp, self.setting.watch, self.setting.play, state_NxT.shape
-        memory, played, _ = self.of_class(self.start(n), 0)
-        never_N, found = state_NxT[:, 0] < 0, []
-        had_N = never_N
+        memory, found = self.of_class(self.start(n), 0), []
+        had_N = never_N = state_NxT[:, 0] < 0
         for t in range(T):
             clock_N = xp.zeros(n, dtype=xp.float64) + t
             step = self.before(Inputs(forecast_NxTxS[:, t]), clock_N, never_N)
-            step = play.prepare(played, step) if watch.compares else step
+            step = play.prepare(memory, step) if watch.compares else step
             outcome = self.setting.outcomes.observed(step, state_NxT[:, t])
             found.append(watch.update(memory, step, outcome, clock_N + 1, lambda level_N: never_N) >= watch.threshold)
             had_N = had_N | found[-1]
             if xp is np and self.can_alarm and had_N.all():
                 break
             if watch.compares:
-                play.update(played, step, outcome, (clock_N + 1)[:, None])
+                play.update(memory, step, outcome, (clock_N + 1)[:, None])
         return xp.stack(found, axis=-1)
 
     def predictions(self, forecast_NxTxS: Any, state_NxT: Any, times_N: Any) -> Any:
@@ -393,9 +372,8 @@ class Engine:
         xp, play, (n, T) = self.xp, self.setting.play, state_NxT.shape
         if isinstance(play, FollowLearner):
             late_NxT = xp.arange(T) >= times_N[:, None]
-            return xp.where(late_NxT[..., None], play.learner.recorded(state_NxT), forecast_NxTxS)
-        memory, found = self.played.open(xp.zeros((n, self.played.width), dtype=xp.float64)), []
-        play.start(memory)
+            return xp.where(late_NxT[..., None], play.recorded(state_NxT), forecast_NxTxS)
+        memory, found = self.of_class(self.start(n), 0), []
         for t in range(T):
             late_N = times_N <= t
             step = self.before(Inputs(forecast_NxTxS[:, t]), xp.zeros(n, dtype=xp.float64) + t, late_N)
@@ -407,29 +385,23 @@ class Engine:
 
     # A recording
 
-    def run(
-        self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, begin: int = 1, lags_T: Any = None
-    ) -> Trace:
+    def run(self, rows: Any, given: Inputs, outcomes_NxT: Any, missing_NxT: Any = None, lags_T: Any = None) -> Trace:
         """All steps of recordings ``[N, T, ...]``; each outcome comes as late as it may, or as ``lags_T`` says."""
-        (n, T), A = outcomes_NxT.shape, self.setting.outcomes.n_actions
-        lags_T = self.setting.lag if lags_T is None else lags_T
-        known_T = np.minimum(np.arange(T) + lags_T, T)  # steps advised by then
-        due: list[list[int]] = [[] for _ in range(T + 1)]
-        for t, known in enumerate(known_T.tolist()):
-            due[known].append(t)
+        (n, T), A, lag = outcomes_NxT.shape, self.setting.outcomes.n_actions, self.setting.lag
+        known_T = np.minimum(np.arange(T) + (lag if lags_T is None else lags_T), T)  # steps advised by then
         policy, model = np.empty((n, T, A)), np.empty((n, T, A))
         share, evidence, level = np.empty((n, T)), np.empty((n, T)), np.empty((n, T))
         alarm, turned = np.zeros((n, T), dtype=bool), np.zeros((n, T), dtype=np.int64)
         suspects, shares, waiting = {}, {}, dict[int, Step]()
         for t in range(T):
             share[:, t] = self.share(rows)
-            step = waiting[t] = self.advise(rows, begin + t, given.at((slice(None), t)))
+            step = waiting[t] = self.advise(rows, t + 1, given.at((slice(None), t)))
             policy[:, t], model[:, t] = step.policy_NxA, step.model_NxA
-            for i in due[t + 1]:
+            for i in [i for i in waiting if known_T[i] == t + 1]:
                 missing_N = None if missing_NxT is None else missing_NxT[:, i]
-                rows, signals = self.observe(rows, begin + i, waiting.pop(i), outcomes_NxT[:, i], missing_N)
+                rows, signals = self.observe(rows, i + 1, waiting.pop(i), outcomes_NxT[:, i], missing_N)
                 alarm[:, i], turned[:, i], evidence[:, i] = signals.alarm_N, signals.turned_N, self.evidence(rows)
-                level[:, i] = self.head.open(rows).level_D[:, (begin + i - 1) % self.setting.lag]
+                level[:, i] = self.head.open(rows).level_D[:, i % lag]
                 for stream in np.flatnonzero(signals.alarm_N).tolist():
                     suspects[stream, i] = self.suspect(rows, stream)
                 for stream in np.flatnonzero(signals.turned_N).tolist():

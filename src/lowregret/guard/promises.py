@@ -80,7 +80,7 @@ def _certificate_of_run(engine: Engine, rows: Any) -> RealisedCertificate:
         setting.outcomes.n_actions * bool(setting.against.contexts),
         setting.lag,
     )
-    charges_NxPxK = sum(engine.of_class(rows, k)[0].charges_PxK for k in range(setting.lag))
+    charges_NxPxK = sum(engine.of_class(rows, k).charges_PxK for k in range(setting.lag))
     order = np.argsort(np.argsort(prior.rates_K))  # bets keep their rates in ascending order
     counts = (head.observed, head.missed, head.alarm, engine.worst_lead(head.lead_P), head.at_alarm)
     return certify_run(by, Run(charges_NxPxK[..., order], *counts, head.episode, head.past_steps, head.past_bound))
