@@ -18,8 +18,8 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 def precision(horizons: list[int], n: int, device: str) -> None:
     """The error of the average gap, how near the threshold flags are wrong by more than 1e-6, and that of the laws."""
-    print("| T | dtype | attention | error of the average gap | undecided band | error of the laws outside |")
-    print("|---|---|---|---|---|---|")
+    print("| T | dtype | error of the average gap | undecided band | error of the laws outside |")
+    print("|---|---|---|---|---|")
     for T in horizons:
         sources = paper_sources(T)
         tokens = np.concatenate([lr.sample(source, T, max(1, n // 8), seed=1) for source in sources.values()])
@@ -32,19 +32,16 @@ def precision(horizons: list[int], n: int, device: str) -> None:
         nearest = np.minimum.accumulate(np.abs(excess), axis=-1)
         want = robust.predict_sequence(tokens)
         for name, dtype in DTYPES.items():
-            for fused in (True, False):
-                model = build(base, setting, dtype=dtype, fused=fused)
-                module = model.module.to(device)
-                x, error, band, laws = module.stream, 0.0, 0.0, 0.0
-                for i in range(len(tokens)):
-                    *_, before, last = module.run(torch.as_tensor(tokens[i : i + 1], device=device))
-                    rows = last.double().cpu().numpy()[0, len(module.register_RxD) :]
-                    error = max(error, np.abs(rows[:, x.at("mean")][:, 0] * (step + 1) / step - gap[i]).max())
-                    band = max(band, undecided(module, before, gap[i], T // 2)) if i < 2 else band
-                    decided = nearest[i] > (1e-9 if dtype == torch.float64 else 1e-4)
-                    laws = max(laws, np.abs(rows[:, x.at("out")] - want[i, 1:])[decided].max(initial=0))
-                kind = "fused" if fused else "plain"
-                print(f"| {T} | {name} | {kind} | {error:.1e} | {band:.1e} | {laws:.1e} |", flush=True)
+            module = build(base, setting, dtype=dtype).module.to(device)
+            x, error, band, laws = module.stream, 0.0, 0.0, 0.0
+            for i in range(len(tokens)):
+                *_, before, last = module.run(torch.as_tensor(tokens[i : i + 1], device=device))
+                rows = last.double().cpu().numpy()[0, len(module.register_RxD) :]
+                error = max(error, np.abs(rows[:, x.at("mean")][:, 0] * (step + 1) / step - gap[i]).max())
+                band = max(band, undecided(module, before, gap[i], T // 2)) if i < 2 else band
+                decided = nearest[i] > (1e-9 if dtype == torch.float64 else 1e-4)
+                laws = max(laws, np.abs(rows[:, x.at("out")] - want[i, 1:])[decided].max(initial=0))
+            print(f"| {T} | {name} | {error:.1e} | {band:.1e} | {laws:.1e} |", flush=True)
 
 
 def undecided(module: Appended, before: torch.Tensor, gap_T: np.ndarray, at: int) -> float:

@@ -159,7 +159,7 @@ def test_registers_speak_through_named_heads_only(which: int) -> None:
     tokens = torch.as_tensor(rng.integers(0, 3, (2, 32)))
     x, n_hidden = module.stream, len(module.register_RxD) - 1
     fixed = ("one", "is_token", "token", "other", "register", "here", "previous", "bar")
-    for layer, before in zip((module.beside, *module.layers), module.run(tokens), strict=False):
+    for layer, before in zip(module.every_layer, module.run(tokens), strict=False):
         after = layer(before)[:, n_hidden:]
         for name in x.sizes:
             if name in fixed:

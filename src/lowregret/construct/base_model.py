@@ -21,48 +21,34 @@ LEAST = 1e-30  # probability: a base that excludes a token has a finite logit al
 
 
 class PredictorModule(nn.Module):
-    """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, probabilities or their logarithms.
-
-    Entry t has seen ``tokens[:, :t]``.
+    """A predictor as a module: ``tokens[B, T] -> [B, T, S]`` probabilities; entry t has seen ``tokens[:, :t]``.
 
     >>> from lowregret.predictors import Scheduled
     >>> PredictorModule(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
     [0.1, 0.1]
     """
 
-    def __init__(self, predictor: Predictor, gives: str = "probabilities") -> None:
+    def __init__(self, predictor: Predictor) -> None:
         super().__init__()
-        self.predictor, self.gives = predictor, gives
+        self.predictor = predictor
 
     def forward(self, tokens_BxT: Tensor) -> Tensor:
         found = to_numpy(self.predictor.predict_sequence(to_numpy(tokens_BxT)))
-        probs = torch.tensor(found, device=tokens_BxT.device)
-        return probs if self.gives == "probabilities" else torch.log(probs.clamp_min(LEAST))
+        return torch.tensor(found, device=tokens_BxT.device)
 
 
-def base_of(base: Any, gives: str | None, n_states: int | None) -> tuple[nn.Module, str, int | None, int | None]:
-    """The base as a module, what it gives, its number of states and its context (None where it does not say)."""
-    if gives not in (None, *GIVES):
-        raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
-    if isinstance(base, Transformer):
-        base = base.decoder
-    if isinstance(base, Decoder):
-        if gives == "probabilities":
-            raise ValueError("gives must be logits for a Decoder, got 'probabilities'")
-        return base, "logits", base.n_states, base.size.context
-    context, own = ability(base, "context"), ability(base, "as_module")
-    if own is not None:
-        if gives == "probabilities":
-            raise ValueError(f"gives must be logits for a {type(base).__name__}, got 'probabilities'")
-        return own, "logits", base.n_states, context
+def base_of(base: Any, gives: str | None) -> tuple[nn.Module, str]:
+    """A predictor or a module as a module, and what it gives."""
     if isinstance(base, nn.Module):
-        if gives is None:
-            raise ValueError(f"gives must be one of {', '.join(GIVES)} for a module such as {type(base).__name__}")
-        return base, gives, getattr(base, "n_states", n_states), context
-    if not hasattr(base, "predict_sequence"):
-        raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
-    gives = gives or "probabilities"
-    return PredictorModule(base, gives), gives, base.n_states, context
+        if gives not in GIVES:
+            raise ValueError(f"gives must be {' or '.join(GIVES)} for a {type(base).__name__}, got {gives!r}")
+        return base, gives
+    module, own = ability(base, "as_module"), "logits"
+    if module is None:
+        module, own = PredictorModule(base), "probabilities"
+    if gives not in (None, own):
+        raise ValueError(f"gives must be {own} for a {type(base).__name__}, got {gives!r}")
+    return module, own
 
 
 def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
@@ -71,7 +57,6 @@ def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
         return base.predictor
     if isinstance(base, Decoder):
         return Transformer(base)
-
     return FromFunction(partial(_last, base, gives), n_states, batched=True)
 
 
@@ -116,33 +101,20 @@ def device_of(module: nn.Module) -> torch.device | None:
 def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> None:
     """Try a module of which nothing is known on a few tokens: what it gives, and that it looks at the past alone."""
     name, T = type(base).__name__, min(horizon, 8)
-    tokens_T = torch.arange(T) % n_states
     later_TxT = torch.eye(T, dtype=torch.int64)  # row t: token t is another
-    tokens_BxT = torch.cat([tokens_T[None], (tokens_T + later_TxT) % n_states])
-    try:
-        given = ask(base, tokens_BxT)
-    except (IndexError, RuntimeError, TypeError) as error:
-        tried = f"{name} fails on tokens {tuple(tokens_BxT.shape)} below {n_states}"
-        raise ValueError(
-            f"base must take tokens [B, T]: {tried} ({error}); if it takes BOS, is there a row of its embedding for it?"
-        ) from error
-    if not isinstance(given, Tensor):
-        raise ValueError(f"base must give a tensor, and {name} gives a {type(given).__name__}: wrap it in a module")
+    tokens_BxT = (torch.arange(T) + torch.cat([0 * later_TxT[:1], later_TxT])) % n_states
+    given = ask(base, tokens_BxT)
     if given.shape != (*tokens_BxT.shape, n_states):
         raise ValueError(
             f"base must give {(*tokens_BxT.shape, n_states)} for tokens {tuple(tokens_BxT.shape)}: a number for each "
             f"of {n_states} states; {name} gives {tuple(given.shape)}"
         )
-    masked = given == -torch.inf if gives == "logits" else torch.zeros_like(given, dtype=torch.bool)
-    if not (given.isfinite() | masked).all() or masked.all(dim=-1).any():
-        raise ValueError(f"base must give numbers (logits may be -inf, not all of them): {name} gives NaN or infinity")
+    if given.isnan().any():
+        raise ValueError(f"base must give numbers: {name} gives NaN")
     if gives == "probabilities":
         inputs.probs_of(given.double().cpu().numpy(), n_states, f"what {name} gives, by gives='probabilities',")
     tolerance = torch.finfo(given.dtype).eps ** 0.5
-
-    def same(one: Tensor, other: Tensor) -> bool:
-        return torch.allclose(one, other, rtol=tolerance, atol=tolerance)
-
+    same = partial(torch.allclose, rtol=tolerance, atol=tolerance)
     if not same(ask(base, tokens_BxT), given):
         raise ValueError(f"base must say the same when asked twice: {name} does not, even in eval mode")
     ahead = [t for t in range(T) if not same(given[t + 1, : t + 1], given[0, : t + 1])]

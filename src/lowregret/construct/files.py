@@ -43,14 +43,14 @@ def save(model: Constructed, path: str | Path) -> None:
     write(path, dict(module.state_dict()), about)
 
 
-def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = True) -> Constructed:
+def load(path: str | Path, device: str | torch.device = "cpu") -> Constructed:
     """The model that ``save`` wrote."""
     found = read(path)
     if found.about.get("kind") != KIND:
         raise ValueError(f"checkpoint {path} is not of a built model: lowregret.transformer.load may read it")
     base = {name.removeprefix("base."): t for name, t in found.tensors.items() if name.startswith("base.")}
     decoder = decoder_of(found._replace(tensors=base))
-    model = build(decoder, setting_of(found.about["built"]), dtype=found.tensors["token_SxD"].dtype, fused=fused)
+    model = build(decoder, setting_of(found.about["built"]), dtype=found.tensors["token_SxD"].dtype)
     model.module.load_state_dict(found.tensors)
     return Constructed(model.module.to(device).eval(), model.setting)
 

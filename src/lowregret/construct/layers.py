@@ -35,21 +35,14 @@ class Perceptron:
 class Layer(nn.Module):
     """Attention, then the perceptrons side by side, each added to the stream.
 
-    Parameters
-    ----------
-    fused
-        Let the attention be one fused kernel; else scores, softmax and mixture one after the other.
-
     >>> mean = Head("mean", np.zeros((1, 2)), np.zeros((1, 2)), np.array([[1.0, 0]]), slice(1, 2))
     >>> layer_of([mean], [], torch.float64)(torch.tensor([[[1.0, 0], [2.0, 0]]], dtype=torch.float64))[0, :, 1].tolist()
     [1.0, 1.5]
     """
 
-    def __init__(
-        self, weights: dict[str, Tensor], head_names: list[str], perceptron_names: list[str], fused: bool = True
-    ) -> None:
+    def __init__(self, weights: dict[str, Tensor], head_names: list[str]) -> None:
         super().__init__()
-        self.head_names, self.perceptron_names, self.fused = head_names, perceptron_names, fused
+        self.head_names = head_names
         for name, weight in weights.items():
             self.register_buffer(name, weight)
 
@@ -70,37 +63,23 @@ class Layer(nn.Module):
         if past is not None:
             seen = torch.cat([past, seen], dim=-2)
             key, value = seen.split([key.shape[-1], value.shape[-1]], dim=-1)
-        if self.fused:
-            # The fast kernel wants keys and values of one size: zeros add nothing to a score and are cut off again.
-            size = max(key.shape[-1], value.shape[-1])
-            q, k, v = (F.pad(part, (0, size - part.shape[-1])) for part in (query, key, value))
-            mixed_BxHxNxV = F.scaled_dot_product_attention(q, k, v, is_causal=past is None, scale=1.0)
-            mixed_BxHxNxV = mixed_BxHxNxV[..., : value.shape[-1]]
-        elif past is None:
-            mixed_BxHxNxV = self.attention(x_BxNxD) @ value
-        else:
-            mixed_BxHxNxV = torch.softmax(query @ key.transpose(-1, -2), dim=-1) @ value
+        # The fast kernel wants keys and values of one size: zeros add nothing to a score and are cut off again.
+        size = max(key.shape[-1], value.shape[-1])
+        q, k, v = (F.pad(part, (0, size - part.shape[-1])) for part in (query, key, value))
+        mixed_BxHxNxV = F.scaled_dot_product_attention(q, k, v, is_causal=past is None, scale=1.0)
+        mixed_BxHxNxV = mixed_BxHxNxV[..., : value.shape[-1]]
         x_BxNxD = x_BxNxD + torch.einsum("bhnv,hdv->bnd", mixed_BxHxNxV, self.out_HxDxV)
         if len(self.inner_FxD):
             x_BxNxD = x_BxNxD + F.linear(F.relu(F.linear(x_BxNxD, self.inner_FxD)), self.outer_DxF)
         return x_BxNxD, seen
-
-    def attention(self, x_BxNxD: Tensor) -> Tensor:
-        """Who looks at whom, ``[B, H, N, N]``: rows sum to one."""
-        scores = self._of(self.query_HxExD, x_BxNxD) @ self._of(self.key_HxExD, x_BxNxD).transpose(-1, -2)
-        n = scores.shape[-1]
-        ahead = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu(1)
-        return torch.softmax(scores.masked_fill(ahead, -torch.inf), dim=-1)
 
     @staticmethod
     def _of(maps_HxExD: Tensor, x_BxNxD: Tensor) -> Tensor:
         return torch.einsum("bnd,hed->bhne", x_BxNxD, maps_HxExD)
 
 
-def layer_of(heads: list[Head], perceptrons: list[Perceptron], dtype: torch.dtype, fused: bool = True) -> Layer:
-    """The layer that these heads and perceptrons make, side by side."""
-    if not heads:
-        raise ValueError("heads must hold at least one head, got none")
+def layer_of(heads: list[Head], perceptrons: list[Perceptron], dtype: torch.dtype) -> Layer:
+    """The layer that these heads, at least one, and perceptrons make, side by side."""
     width = heads[0].query_ExD.shape[1]
     key_size = max(len(h.query_ExD) for h in heads)
     value_size = max(len(h.value_VxD) for h in heads)
@@ -122,7 +101,7 @@ def layer_of(heads: list[Head], perceptrons: list[Perceptron], dtype: torch.dtyp
         "outer_DxF": outer_DxF,
     }
     tensors = {name: torch.as_tensor(weight, dtype=dtype) for name, weight in weights.items()}
-    return Layer(tensors, [h.name for h in heads], [p.name for p in perceptrons], fused)
+    return Layer(tensors, [h.name for h in heads])
 
 
 def _padded(matrix: np.ndarray, rows: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Algorithm 1 as one torch module (Theorem 5.1)."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from .base_model import ask, taken
 from .layers import Layer
 from .residual import Residual
-
-TABLES = ("token_SxD", "register_RxD", "position_TxD")
 
 
 class Sizes(NamedTuple):
@@ -35,12 +33,11 @@ class Appended(nn.Module):
         gives: str,
         stream: Residual,
         tables: dict[str, Tensor],
-        beside: Layer,
         layers: list[Layer],
     ) -> None:
         super().__init__()
         self.base, self.gives, self.stream = base, gives, stream
-        self.beside, self.layers = beside, nn.ModuleList(layers)
+        self.layers = nn.ModuleList(layers)  # the first is beside the base's last
         for name, table in tables.items():
             self.register_buffer(name, table)
 
@@ -50,8 +47,7 @@ class Appended(nn.Module):
 
     @property
     def every_layer(self) -> list[Layer]:
-        """The one beside the base's last, then those after it."""
-        return [self.beside, *(layer for layer in self.layers if isinstance(layer, Layer))]
+        return cast(list[Layer], list(self.layers))
 
     @property
     def horizon(self) -> int:
@@ -75,7 +71,7 @@ class Appended(nn.Module):
         """The stream as embedded and after each layer; ``x_BxNxD`` replaces the embedding."""
         x_BxNxD = self.embed(tokens_BxT) if x_BxNxD is None else x_BxNxD
         streams = [x_BxNxD]
-        for layer in self.every_layer:
+        for layer in self.layers:
             streams.append(layer(streams[-1]))
         return streams
 
@@ -141,7 +137,7 @@ class Appended(nn.Module):
         weights = [weight for layer in layers for weight in layer.buffers()]
         tables = [self.token_SxD, self.register_RxD, self.position_TxD]
         return Sizes(
-            len(self.layers) + (self.gives == "logits"),
+            len(layers) - (self.gives == "probabilities"),
             sum(len(layer.head_names) for layer in layers),
             self.stream.width,
             sum(len(layer.inner_FxD) for layer in layers),

@@ -3,31 +3,33 @@
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import inputs
-from ..arrays import Array, device, namespace, to_numpy
+from ..abilities import ability
+from ..arrays import Array, to_numpy
 from ..certificates import Certificate
 from ..engine import Setting
 from ..policies import Respond
 from ..predictors import Predictor
+from ..predictors.contract import has_states
 from ..problems import DecisionProblem
-from ..transformer import Decoder
+from ..transformer import Decoder, Transformer
 from ..transformer.backends import as_kind, as_tensor
 from .base_model import LEAST, PredictorModule, base_of, device_of, refuse_misfit, streaming
 from .layers import layer_of
-from .model import TABLES, Appended, Sizes
-from .parts import SHARPNESS, sharpness_of
-from .plan import plan, refuse_unbuilt
+from .model import Appended, Sizes
+from .plan import SHARPNESS, plan
 
 _AT_ONCE = {"cpu": 1 << 15, "cuda": 1 << 18}  # tokens times heads of a layer, in one forward pass
 
 
 class BuiltMemory(NamedTuple):
+    """Streams that share a memory are equally long."""
+
     base: Any  # the base's memory
     cache: Tensor  # [..., N, C], keys and values of the built layers
     probs: Array  # [..., S], what the model predicts now
-    seen: Array  # [...], tokens so far; streams that share a memory are equally long
 
 
 class Constructed(Predictor):
@@ -79,34 +81,30 @@ class Constructed(Predictor):
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> BuiltMemory:
         shape = inputs.batch_shape_of(batch_shape)
         like = torch.zeros((), device=self.device) if like is None else like
-        xp = namespace(like)
         base = self.base.start(shape, like=like)
         given_BxS = self._given(base)
         first_B = torch.full((len(given_BxS),), self.n_states, device=self.device)  # START
         probs, cache = self.module.extend(first_B, given_BxS, self.module.empty_cache(len(first_B)))
-        probs, seen = (
-            as_kind(probs.reshape(*shape, self.n_states), like),
-            xp.zeros(shape, dtype=xp.int64, device=device(like)),
-        )
-        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), probs, seen)
+        probs = as_kind(probs.reshape(*shape, self.n_states), like)
+        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), probs)
 
     def predict(self, memory: BuiltMemory) -> Array:
         return memory.probs
 
     def update(self, memory: BuiltMemory, token: Array) -> BuiltMemory:
-        shape = tuple(memory.seen.shape)
-        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.seen)
+        shape = tuple(memory.probs.shape[:-1])
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.probs)
         seen = memory.cache.shape[-2] - len(self.module.register_RxD) + 1
         if seen > self.horizon:
             raise ValueError(f"the horizon of {self.horizon} steps is over: this model was built for no more")
         base, cache = self.base.update(memory.base, token), memory.cache
         if seen == self.horizon:  # nothing is asked any more, but a row longer the cache must be
             cache = torch.cat([cache, cache[..., -1:, :]], dim=-2)
-            return BuiltMemory(base, cache, memory.probs * 0 + 1 / self.n_states, memory.seen + 1)
+            return BuiltMemory(base, cache, memory.probs * 0 + 1 / self.n_states)
         token_B = as_tensor(token, self.device).reshape(-1)
         probs, cache = self.module.extend(token_B, self._given(base), cache.reshape(len(token_B), *cache.shape[-2:]))
         probs = as_kind(probs.reshape(*shape, self.n_states), memory.probs)
-        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), probs, memory.seen + 1)
+        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), probs)
 
     def _given(self, base_memory: Any) -> Tensor:
         """What the base gives now, ``[B, S]``, as the built layers take it."""
@@ -127,15 +125,7 @@ class Constructed(Predictor):
         return as_kind(torch.cat([empty, *probs]).reshape(*tokens.shape, self.n_states), tokens)
 
 
-def build(
-    base: Any,
-    setting: Setting,
-    *,
-    gives: str | None = None,
-    n_states: int | None = None,
-    dtype: torch.dtype = torch.float64,
-    fused: bool = True,
-) -> Constructed:
+def build(base: Any, setting: Setting, *, gives: str | None = None, dtype: torch.dtype = torch.float64) -> Constructed:
     """Algorithm 1 on ``base`` in this setting, as the weights of a few more layers: no training.
 
     Parameters
@@ -148,8 +138,6 @@ def build(
         ``robust.algorithm_1(problem, test)`` with ``RegretGap`` or ``RegretRate``, a known horizon and the urn.
     gives
         "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves.
-    n_states
-        Of a torch module that has no such attribute; those of the setting's problem by default.
     dtype
         ``torch.float64`` or ``torch.float32``, of the appended layers.
 
@@ -161,27 +149,20 @@ def build(
     >>> model.sizes.layers, model.sizes.heads
     (3, 5)
     """
-    if str(dtype).removeprefix("torch.") not in SHARPNESS:
+    if dtype not in SHARPNESS:
         raise ValueError(f"dtype must be torch.float64 or torch.float32, got {dtype}")
-    refuse_unbuilt(setting)
-    expected, horizon = setting.outcomes.n_states, setting.test.horizon
-    assert horizon is not None
-    module, gives, base_states, context = base_of(base, gives, n_states)
-    if base_states is None:
-        base_states = expected
-    if n_states not in (None, base_states):
-        raise ValueError(f"n_states must be what {type(base).__name__} says, {base_states}, or None, got {n_states!r}")
-    if base_states != expected:
-        raise ValueError(
-            f"base and setting must have the same states: {type(base).__name__} predicts {base_states}, "
-            f"the setting's problem has {expected}"
-        )
+    base = Transformer(base) if isinstance(base, Decoder) else base
+    module, gives = base_of(base, gives)
+    n_states, context = setting.outcomes.n_states, ability(base, "context")
+    if not isinstance(base, nn.Module):
+        has_states(base, n_states, "setting's problem")
+    built = plan(setting, gives, SHARPNESS[dtype])
+    tables = {name: torch.as_tensor(table, dtype=dtype) for name, table in built.tables.items()}
+    horizon = len(tables["position_TxD"])
     if context is not None and horizon > context:
         raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {horizon}")
-    built = plan(setting, gives, sharpness_of(dtype))
     if not isinstance(module, (Decoder, PredictorModule)):
-        refuse_misfit(module, gives, base_states, len(built.position_TxD))
-    tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
-    beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    made = Appended(module, gives, built.stream, tables, beside, layers)
+        refuse_misfit(module, gives, n_states, horizon)
+    layers = [layer_of(*stage, dtype) for stage in built.layers]
+    made = Appended(module, gives, built.stream, tables, layers)
     return Constructed(made.to(device_of(module) or "cpu"), setting)

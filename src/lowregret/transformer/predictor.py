@@ -87,6 +87,10 @@ class Transformer(Predictor):
         return self.decoder.size.context
 
     @property
+    def as_module(self) -> Decoder:
+        return self.decoder
+
+    @property
     def device(self) -> torch.device:
         return self.decoder.embedding.weight.device
 
