@@ -257,14 +257,10 @@ def test_what_is_refused(robust):
     ask(whole)
     before = dict(processor._histories.held)
     for ids, says in [
-        (whole[1:], "row 0 do not begin with the prompt of 2 tokens: the history was cut"),
-        ([0, 0, *whole[1:]], "do not begin with the prompt of 2 tokens after 2 of padding"),
-        ([4, *whole], "do not begin with the prompt"),
-        ([7], "do not begin with the prompt"),
+        (whole[1:], "row 0 do not begin with the prompt of 2 tokens, after 0 of padding: the history was cut"),
+        ([0, 0, *whole[1:]], "do not begin with the prompt of 2 tokens, after 2 of padding"),
         ([*PROMPT, 11], "have token 11 at 2, where a state belongs"),
-        ([*PROMPT, 0], "have token 0 at 2"),
-        ([*PROMPT, 0, 0], "padding belongs on the left"),
-        ([*whole, 0, 0], "padding belongs on the left"),
+        ([*PROMPT, 0], "have token 0 at 2.*padding belongs on the left"),
         (row_of(robust, [0] * HORIZON), "the horizon of 14 steps is over"),
     ]:
         with pytest.raises(ValueError, match=says):
@@ -283,7 +279,7 @@ def test_what_is_refused(robust):
         ask(whole)
     robust.base.model.eval()
     assert processor._histories.held.keys() == before.keys()
-    for wrong in (robust.base, lr.robustify(lr.PolyaUrn(3), lr.matching(3), 5), None):
+    for wrong in (robust.base, lr.robustify(lr.PolyaUrn(3), lr.matching(3), 5)):
         with pytest.raises(ValueError, match=r"robust must be robustify\(HFPredictor"):
             lr.RobustLogitsProcessor(wrong)
     with pytest.raises(ValueError, match="pad_token_id 5 is one of the states"):
@@ -299,25 +295,3 @@ def test_a_prompt_that_begins_with_padding():
     out = processor(rows, model(rows).logits[:, -1].detach())
     assert torch.isfinite(out[:, STATES]).all()
     assert [who.steps for who in processor.decided(rows)] == [1, 3]
-
-
-@pytest.mark.parametrize("keep", [4096, 15])
-def test_rows_that_end_early_are_padded_and_leave_the_others_as_they_are(robust, keep):
-    ends, steps = STATES[1], 12 * (1 + len(robust.base.states.separator))
-    settings = {"do_sample": True, "temperature": 3.0, "eos_token_id": ends, "max_new_tokens": steps}
-    watched = Watched(robust, pad_token_id=0, keep=keep)
-    out, _ = written(robust, [[]] * 6, watched, **settings)
-    lengths = [row.tolist().index(ends) + 1 if ends in row else len(row) for row in out]
-    assert len(set(lengths)) > 1
-    assert max(lengths) == out.shape[1]
-    seen = []
-    for input_ids, scores, after in watched.seen:
-        going = torch.tensor([input_ids.shape[1] <= length for length in lengths])
-        seen.append((input_ids[going], scores[going], after[going]))
-        assert (after[~going].argmax(-1) == 0).all()
-        assert torch.isfinite(after[~going]).sum() == (~going).sum()
-    assert agrees(robust, seen)[0] > 4
-    for row, length, decided in zip(out, lengths, watched.decided(out), strict=True):
-        states, _ = history(robust, row[:length])
-        alarm = int(robust.alarm_times(np.array(states)))
-        assert (decided.steps, decided.switched_at) == (len(states), alarm if alarm <= len(states) else None)

@@ -142,7 +142,7 @@ def test_a_bad_pair_changes_nothing(x: Any, says: str) -> None:
 def test_what_is_no_error_is_refused_and_changes_nothing() -> None:
     detector = Detector.of_errors(0.2)
     before = detector.guard.dumps()
-    for x in (0.3, 2, -1, None, (1,), ({"a": 1.0}, "a"), float("nan"), np.array([1, 0])):
+    for x in (0.3, 2, -1, None):
         with pytest.raises(ValueError, match=r"the label must be integers in 0..1"):
             detector.update(x)
     assert detector.guard.dumps() == before

@@ -207,7 +207,7 @@ def test_a_floor_forgives_models_that_are_sure_and_a_frozen_one_is_not_trained()
         ({"model": LinearSVC()}, Y0, "model must have predict_proba"),
         ({"guard": CROPS}, Y0, "guard must be a Guard of a DecisionProblem with one stream"),
         ({"guard": Guard(CROPS, streams=2)}, Y0, "with one stream"),
-        ({"guard": Guard(COIN)}, Y0, r"labels \['cloud', 'rain', 'sun'\], the problem the states \['0', '1'\]"),
+        ({"guard": Guard(COIN)}, Y0, r"labels are \['cloud', 'rain', 'sun'\], the states of the problem \['0', '1'\]"),
         ({"guard": Guard(CROPS)}, np.where(Y0 == "sun", "fog", Y0), "name the states as the labels are"),
         ({"guard": Guard(COIN)}, np.where(Y0 == "sun", 1, 2), "name the states as the labels are"),
         ({"floor": 1.0}, Y0, r"floor must lie in \[0, 1\)"),

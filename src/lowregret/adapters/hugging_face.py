@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
         f"HFPredictor needs {error.name}: pip install 'lowregret[hf]'", name=error.name
     ) from error
 
-from .state_logits import StateLogits, a_module, different, ids_of, logits_of, try_out
+from .state_logits import StateLogits, a_module, different, ids_of, logits_of, steps_in, try_out
 from .torch_module import TokenPredictor
 
 
@@ -123,16 +123,12 @@ class HFPredictor(TokenPredictor):
                 f"model must be a causal language model of transformers, got {type(model).__name__}: FromModule takes "
                 "any other module that gives logits"
             )
-        ids = self._states_of(self.state_tokens)
+        in_words = any(isinstance(token, str) for token in self.state_tokens)
+        ids = tuple(map(self._single, self.state_tokens)) if in_words else ids_of(self.state_tokens, "state_tokens", 1)
+        different(ids, "state_tokens", list(self.state_tokens))
         before, separator = self._prompt_ids(), self._ids_of(self.separator, "separator")
-        size = model.get_input_embeddings().num_embeddings
-        for name, part in (("state_tokens", ids), ("prompt", before), ("separator", separator)):
-            if part and max(part) >= size:
-                raise ValueError(f"{name} must be among the model's {size} tokens, got id {max(part)}")
         room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        if room is not None and len(before) > room:
-            raise ValueError(f"prompt is {len(before)} tokens long, and the model's context {room}: make it shorter")
-        context = None if room is None else (room - len(before)) // (1 + len(separator)) + 1
+        context = steps_in(room, before, separator, "prompt")
         states = StateLogits(model, ids, before, separator)
         inputs.keep(self, state_tokens=tuple(self.state_tokens), states=states, context=context)
         inputs.keep(self, cache=KeyValues(model, states.keeps))
@@ -148,18 +144,6 @@ class HFPredictor(TokenPredictor):
         return self.cache.last_logits(self.states.ids(tokens_NxT))
 
     # What is a token
-
-    def _states_of(self, state_tokens: Any) -> tuple[int, ...]:
-        if isinstance(state_tokens, (str, bytes)) or not hasattr(state_tokens, "__len__") or not len(state_tokens):
-            raise ValueError(
-                f"state_tokens must be a list with a token for each state, got {inputs.shown(state_tokens)}"
-            )
-        if any(isinstance(token, str) for token in state_tokens):
-            ids = tuple(self._single(token) for token in state_tokens)
-        else:
-            ids = ids_of(state_tokens, "state_tokens", 1)
-        different(ids, "state_tokens", list(state_tokens))
-        return ids
 
     def _single(self, word: Any) -> int:
         ids = self._ids_of(word, "state_tokens")

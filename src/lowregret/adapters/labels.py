@@ -15,13 +15,13 @@ class Labels:
 
     def __init__(self, labels: Sequence[Any], floor: Any) -> None:
         self.labels, self.names = tuple(labels), Names(labels, "labels")
-        self.floor = inputs.not_negative(floor, "floor")
-        if self.floor >= 1:
+        self.floor = floor
+        if not 0 <= floor < 1:
             raise ValueError(f"floor must lie in [0, 1), got {floor!r}")
 
     def states(self, labels: Sequence[Any], name: str = "y") -> np.ndarray:
         """The state ``[N]`` of each label; an unknown one is refused."""
-        found: np.ndarray = self.names.positions(np.fromiter(labels, dtype=object), name)
+        found: np.ndarray = self.names.positions(list(labels), name, shape=(len(labels),))
         return found
 
     def forecasts(self, probs_NxK: np.ndarray, labels: Sequence[Any], name: str) -> np.ndarray:
@@ -43,7 +43,7 @@ class Labels:
 def guard_of(guard: Guard | None, labels: Sequence[Any] | None) -> Guard:
     """A fresh guard with the settings of the one given; None: one whose actions are guesses of the label."""
     if guard is None:
-        if not isinstance(labels, (list, tuple)) or len(labels) < 2:
+        if labels is None or len(labels) < 2:
             raise ValueError(f"classes must list the labels, at least two, unless a guard is given, got {labels!r}")
         return Guard(DecisionProblem(np.eye(len(labels)), actions=labels, states=labels))
     if not isinstance(guard, Guard) or not isinstance(guard.problem, DecisionProblem) or guard.shape != ():
@@ -53,36 +53,23 @@ def guard_of(guard: Guard | None, labels: Sequence[Any] | None) -> Guard:
     return own
 
 
-def labels_seen(problem: DecisionProblem, seen: list[Any]) -> list[Any]:
-    """The sorted labels of some data, in the order of the states, if it is clear which is which.
+def labels_of(problem: DecisionProblem, labels: Sequence[Any] | None, stated: bool) -> list[Any]:
+    """The labels in the order of the states; None: the states' own names, or their numbers.
 
-    They are matched by name, and a state that no row has keeps its own; where states have no names, by order.
+    They are matched by name, and a state that is not among them keeps its own. Otherwise their order decides: where it
+    is ``stated`` to be that of the states, or where states have no names and no label is the number of another state.
     """
-    places = [problem.state_names.position(label) for label in seen]
-    if None not in places:
-        found = dict(zip(places, seen, strict=True))
-        kind = (lambda name: name) if isinstance(seen[0], str) else (lambda name: type(seen[0])(float(name)))
-        return [found[s] if s in found else kind(name) for s, name in enumerate(problem.states)]
-    in_order = all(at in (None, i) for i, at in enumerate(places))  # labels 1 and 2 are not states 0 and 1
-    if problem.state_names.unnamed and len(seen) == problem.n_states and in_order:
-        return seen
-    raise ValueError(
-        f"y has the labels {seen}, the problem the states {list(problem.states)}: name the states as the labels are, "
-        "DecisionProblem(..., states=[...])"
-    )
-
-
-def labels_given(problem: DecisionProblem, classes: Any) -> list[Any]:
-    """The labels that were stated in the order of the states; None: the states' own names, or their numbers."""
-    if classes is None:
+    if labels is None:
         return list(range(problem.n_states) if problem.state_names.unnamed else problem.states)
-    labels = list(classes) if isinstance(classes, (list, tuple)) else []
-    if len(labels) != problem.n_states:
-        raise ValueError(
-            f"classes must name a label for each of the {problem.n_states} states {list(problem.states)}, in their "
-            f"order, got {inputs.shown(classes)}"
-        )
     places = [problem.state_names.position(label) for label in labels]
-    if None not in places and places != list(range(len(labels))) and not problem.state_names.unnamed:
-        raise ValueError(f"classes must be in the order of the states, {list(problem.states)}, got {labels}")
-    return labels
+    if None not in places:
+        found = dict(zip(places, labels, strict=True))
+        kind = (lambda name: name) if isinstance(labels[0], str) else (lambda name: type(labels[0])(float(name)))
+        return [found[s] if s in found else kind(name) for s, name in enumerate(problem.states)]
+    in_order = stated or (problem.state_names.unnamed and all(at in (None, i) for i, at in enumerate(places)))
+    if in_order and len(labels) == problem.n_states:
+        return list(labels)
+    raise ValueError(
+        f"the labels are {list(labels)}, the states of the problem {list(problem.states)}: name the states as the "
+        "labels are, DecisionProblem(..., states=[...])"
+    )

@@ -25,9 +25,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 
-_ENDED = -1  # in place of the position within a separator: the row has ended, and is padded from there on
-
-
 class Decided(NamedTuple):
     """Who decided the states of one written sequence."""
 
@@ -43,7 +40,7 @@ class RobustLogitsProcessor(LogitsProcessor):
     rows may be reordered (beams), repeated, padded on the left, dropped or come back later. What the test remembers is
     looked up by the whole history, never by its row; a history whose beginning it has not seen (writing continues
     recorded states) is read by the model once, in one pass of ``robust.base``. Between states it forces the separator;
-    only states and separators are ever written. Rows that end early (a state for EOS, a stopping criterion) are padded.
+    only states and separators are ever written.
 
     It must come first among processors that change scores: temperature and the like, which ``generate`` applies
     afterwards, then act on the robust forecast. With a separator, beams must not be sampled: ``generate`` would then
@@ -76,20 +73,23 @@ class RobustLogitsProcessor(LogitsProcessor):
         *,
         pad_token_id: int | None = None,
         keep: int = 4096,
-        on_event: Callable[[Alarm], Any] | None = None,
+        on_event: Callable[[Any], object] | None = None,
     ) -> None:
         if not isinstance(robust, Robust) or not isinstance(robust.base, HFPredictor):
-            base = f" of {type(robust.base).__name__}" if isinstance(robust, Robust) else ""
             raise ValueError(
-                f"robust must be robustify(HFPredictor(...), problem, horizon), got {type(robust).__name__}{base}"
+                f"robust must be robustify(HFPredictor(...), problem, horizon), got {inputs.shown(robust)}"
             )
-        self.robust = robust
+        self.robust, self.on_event = robust, on_event
         self._states = states = robust.base.states
         self._ids_S, self._before, self._separator = (
             to_numpy(part.cpu()) for part in (states.token_ids, states.before, states.separator)
         )
-        self.pad_token_id = self._pad(pad_token_id)
-        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an Alarm")
+        base = robust.base
+        for owner in (base.tokenizer, base.model.generation_config, base.model.config):
+            pad_token_id = getattr(owner, "pad_token_id", None) if pad_token_id is None else pad_token_id
+        if pad_token_id in self._ids_S.tolist():
+            raise ValueError(f"pad_token_id {pad_token_id} is one of the states: it cannot pad rows, too")
+        self.pad_token_id = pad_token_id
         self._histories = Histories(robust, inputs.whole(keep, "keep"))
 
     @property
@@ -103,7 +103,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         if scores.ndim != 2 or len(scores) != len(rows):
             raise ValueError(f"scores must be one row for each of {len(rows)} sequences, got {tuple(scores.shape)}")
         not_training(self._states.module, "model")
-        read = [self._read_or_ended(row, i) for i, row in enumerate(rows)]
+        read = [self._read(row, i) for i, row in enumerate(rows)]
         due = [i for i, (_, within) in enumerate(read) if within == 0]
         out = torch.full_like(scores, -math.inf)
         if due:
@@ -113,16 +113,13 @@ class RobustLogitsProcessor(LogitsProcessor):
             due_M = torch.tensor(due, device=scores.device)
             out[due_M[:, None], ids_S] = logs_MxS.to(out)
         for i, (_, within) in enumerate(read):
-            if within == _ENDED:
-                out[i, self.pad_token_id] = 0.0
-            elif within:
+            if within:
                 out[i, int(self._separator[within - 1])] = 0.0
         return out
 
     def decided(self, sequences: Tensor) -> list[Decided]:
         """For each written sequence (what ``generate`` returned): how many of its states the model itself decided."""
-        rows_BxL = to_numpy(sequences.cpu())
-        read = [self._read_or_ended(row, i, returned=True)[0] for i, row in enumerate(rows_BxL)]
+        read = [self._read(row, i)[0] for i, row in enumerate(to_numpy(sequences.cpu()))]
         found: dict[int, Decided] = {}
         for rows, states_NxT in _by_length(read):
             after, T = self._histories.after(states_NxT), states_NxT.shape[1]
@@ -131,55 +128,31 @@ class RobustLogitsProcessor(LogitsProcessor):
                 found[i] = Decided(T, one.decided / T if T else 1.0, at or None)
         return [found[i] for i in range(len(read))]
 
-    # What is in a row
-
-    def _read_or_ended(self, row: np.ndarray, i: int, returned: bool = False) -> tuple[np.ndarray, int]:
-        """``_read``; for a row that has ended, what was written before its padding.
-
-        Unless ``generate`` has ``returned`` it, only a row whose last state was asked for here can have ended: any
-        other was padded on the wrong side.
-        """
-        try:
-            return self._read(row, i)
-        except ValueError as error:
-            kept = 1 + np.flatnonzero(row != self.pad_token_id)[-1:]
-            if self.pad_token_id is None or not 0 < kept.sum() < len(row):
-                raise
-            try:
-                states, _ = self._read(row[: kept[0]], i)
-            except ValueError:
-                raise error from None
-            if not returned and not self._histories.wrote(states):
-                raise ValueError(f"{error}: padding belongs on the left") from None
-            return states, _ENDED
-
     def _read(self, row: np.ndarray, i: int) -> tuple[np.ndarray, int]:
         """The states written so far, and how many tokens of a last one whose separator is unfinished."""
-        P, before = len(self._before), self._before
-        pads = 0
+        P, before, pads = len(self._before), self._before, 0
         if self.pad_token_id is not None:
-            others = np.flatnonzero(row != self.pad_token_id)
-            pads = int(others[0]) if len(others) else len(row)
+            pads = int(np.cumprod(row == self.pad_token_id).sum())
         # The prompt may itself begin with what pads: the last place where it fits is where it is.
         places = (p for p in range(min(pads, len(row) - P), -1, -1) if np.array_equal(row[p : p + P], before))
         place = next(places, None)
         if place is None:
             raise ValueError(
-                f"input_ids of row {i} do not begin with the prompt of {P} tokens"
-                + ("" if pads == 0 else f" after {pads} of padding")
-                + ": the history was cut, or it is another prompt. A test that has not seen the beginning cannot go on"
+                f"input_ids of row {i} do not begin with the prompt of {P} tokens, after {pads} of padding: the "
+                "history was cut, or it is another prompt. A test that has not seen the beginning cannot go on"
             )
         rest, step = row[place + P :], 1 + len(self._separator)
         is_state_TxS = rest[::step, None] == self._ids_S
         strange = np.flatnonzero(~is_state_TxS.any(axis=1))
         if len(strange):
             where = place + P + int(strange[0]) * step
-            raise ValueError(f"input_ids of row {i} have token {row[where]} at {where}, where a state belongs")
+            raise ValueError(
+                f"input_ids of row {i} have token {row[where]} at {where}, where a state belongs; padding belongs on "
+                "the left"
+            )
         if not all((rest[k::step] == token).all() for k, token in enumerate(self._separator, start=1)):
             raise ValueError(f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states")
         return is_state_TxS.argmax(axis=1), len(rest) % step
-
-    # What is robust
 
     def _robust(self, states: list[np.ndarray], probs_NxS: np.ndarray, rows: list[int]) -> np.ndarray:
         """The robust forecasts after these states, where those of the model itself are ``probs_NxS``."""
@@ -198,16 +171,6 @@ class RobustLogitsProcessor(LogitsProcessor):
         engine, steps = self._histories.engine, self._histories.alarms(found)
         evidence = engine.evidence(rows_of(found)).tolist()
         announce(tuple(Alarm(rows[n], steps[n], steps[n], evidence[n], engine.needed) for n in news), self.on_event)
-
-    def _pad(self, given: Any) -> int | None:
-        base = self.robust.base
-        assert isinstance(base, HFPredictor)
-        pad = None if given is None else inputs.whole(given, "pad_token_id", least=0)
-        for owner in (base.tokenizer, base.model.generation_config, base.model.config):
-            pad = getattr(owner, "pad_token_id", None) if pad is None else pad
-        if pad in self._ids_S.tolist():
-            raise ValueError(f"pad_token_id {pad} is one of the states: it cannot pad rows, too")
-        return pad
 
 
 def _by_length(states: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
@@ -248,8 +211,8 @@ class Histories:
     def after(self, states_NxT: np.ndarray) -> list[History]:
         """What is remembered after the states: from the forecast of the last one, else from the model."""
         # From its beginning even where a history is known itself: the model may have been asked again since.
-        parents = [self._asked_after(row[:-1]) if len(row) else None for row in states_NxT]
-        begun = [i for i, parent in enumerate(parents) if parent is not None]
+        parents = [self.held.get(row[:-1].tobytes()) if len(row) else None for row in states_NxT]
+        begun = [i for i, parent in enumerate(parents) if parent is not None and parent.probs_S is not None]
         found = dict(zip(begun, self._advanced([parents[i] for i in begun], states_NxT[begun, -1:]), strict=True))
         read: dict[bytes, History] = {}  # the same history may stand in several rows
         for i, row in enumerate(states_NxT):
@@ -283,18 +246,6 @@ class Histories:
         while len(self.held) > self.keep:
             self.held.popitem(last=False)
         return news
-
-    def wrote(self, states_T: np.ndarray) -> bool:
-        """Whether the last of these states was asked for here; if so, its forecast is kept a while longer."""
-        if len(states_T) == 0 or self._asked_after(states_T[:-1]) is None:
-            return False
-        self.held.move_to_end(states_T[:-1].tobytes())
-        return True
-
-    def _asked_after(self, states_T: np.ndarray) -> History | None:
-        """A history that is held together with the forecast of what follows."""
-        found = self.held.get(states_T.tobytes())
-        return None if found is None or found.probs_S is None else found
 
     def _advanced(self, before: list[Any], state_Nx1: np.ndarray) -> list[History]:
         """One more state each."""

@@ -10,7 +10,7 @@ from ..engine import ExactTest, QuantalResponse
 from ..guard import Guard
 from ..problems import DecisionProblem, Positions
 from . import steps
-from .labels import Labels, guard_of, labels_given
+from .labels import Labels, guard_of, labels_of
 
 try:
     from river import base
@@ -73,7 +73,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.guard = guard_of(guard, classes)
         self.classes = classes
         self.floor = floor
-        self._labels = Labels(labels_given(self.guard.problem, classes), floor)
+        self._labels = Labels(labels_of(self.guard.problem, classes, stated=True), floor)
 
     def learn_one(self, x: dict[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:
         """The label of the row with this id, or of the one that has waited longest; the model learns from both.
@@ -176,7 +176,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
         self.classes = classes
         self.forecast = forecast
         self.floor = floor
-        self._labels = Labels(labels_given(self.guard.problem, classes), floor)
+        self._labels = Labels(labels_of(self.guard.problem, classes, stated=True), floor)
         S = len(self._labels.labels)
         self._probs_S = None if forecast is None else inputs.probs_of(np.array(forecast), S, "forecast", shape=())
 

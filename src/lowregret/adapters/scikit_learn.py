@@ -8,7 +8,7 @@ from .. import inputs
 from ..guard import Guard
 from ..problems import Positions, actions_of
 from . import steps
-from .labels import Labels, guard_of, labels_seen
+from .labels import Labels, guard_of, labels_of
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -35,10 +35,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     step, and labels come in the same order. With an ``id`` (a text or a whole number, or a list of one for each row)
     every row is a step of its own: it keeps its answer until its label comes, by ``observe(y, id=...)``, in any order.
     Several rows without ids, or one row while others wait by id, take no step: each is answered as if it were the next.
-    A label that comes too late is ignored, with an event of the guard.
-
-    ``guard_.dumps()``, ``guard_.save(path)`` and a pickle of the classifier include the steps that wait and their ids.
-    Threads may share a classifier.
+    A label that comes too late is ignored, with an event of the guard. What is saved of the guard, or pickled, includes
+    the steps that wait and their ids. Threads may share a classifier.
 
     Parameters
     ----------
@@ -77,7 +75,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Train a clone of the model (with ``fit_params``) and open a guard that has seen nothing."""
         if not hasattr(self.model, "predict_proba"):
             raise ValueError(f"model must have predict_proba, got {inputs.shown(self.model)}")
-        if y is None:
+        if y is None:  # in the words of scikit-learn's own checks
             raise ValueError("requires y to be passed, but the target y is None")
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
@@ -87,7 +85,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if len(seen_K) < 2:
             raise ValueError(f"y has one class, {seen_K.tolist()}, where two are needed")
         guard = guard_of(self.guard, seen_K.tolist())
-        labels = Labels(labels_seen(guard.problem, seen_K.tolist()), self.floor)
+        labels = Labels(labels_of(guard.problem, seen_K.tolist(), stated=False), self.floor)
         model = clone(self.model).fit(X, y, **fit_params)
         self.model_, self.guard_, self._labels = model, guard, labels
         self.classes_ = seen_K if len(seen_K) == len(labels.labels) else np.unique(np.array(labels.labels))
@@ -135,7 +133,9 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 each = {who: inputs.numbers_of(probs, name, "probabilities [N, K]") for who, probs in given.items()}
                 inputs_N[name] = {who: labels.forecasts(probs_NxK, order, name) for who, probs_NxK in each.items()}
             else:
-                inputs_N[name] = steps.one_each(given, len(probs_NxS), name)
+                inputs_N[name] = given if np.ndim(given) else [given]
+                if len(inputs_N[name]) != len(probs_NxS):
+                    raise ValueError(f"{name} must be one for each row, {len(probs_NxS)} of them, got {given!r}")
         return steps.ask(self.guard_, inputs_N, id)
 
     def observe(self, y: Any, *, id: Any = None, action: Any = None) -> "GuardedClassifier":

@@ -113,11 +113,19 @@ def not_training(module: nn.Module, name: str) -> None:
 
 def ids_of(values: Any, name: str, least: int) -> tuple[int, ...]:
     """Indices into a vocabulary; a tensor or array of them counts as a list."""
-    if isinstance(values, (Tensor, np.ndarray)):
-        values = values.tolist()
-    if not isinstance(values, (list, tuple, range)) or len(values) < least:
+    ids = tuple(inputs.whole(value, name, least=0) for value in np.atleast_1d(values).tolist())
+    if len(ids) < least:
         raise ValueError(f"{name} must be a list of at least {least} token ids, got {inputs.shown(values)}")
-    return tuple(inputs.whole(value, name, least=0) for value in values)
+    return ids
+
+
+def steps_in(room: int | None, before: Sequence[int], separator: Sequence[int], name: str) -> int | None:
+    """For how many states there is room in a context, the last of which is predicted and not read."""
+    if room is None:
+        return None
+    if len(before) > room:
+        raise ValueError(f"{name} is {len(before)} tokens long, and the model's context {room}: make it shorter")
+    return (room - len(before)) // (1 + len(separator)) + 1
 
 
 def different(ids: tuple[int, ...], name: str, shown: Sequence[Any]) -> None:
@@ -130,13 +138,10 @@ def different(ids: tuple[int, ...], name: str, shown: Sequence[Any]) -> None:
 
 def forecasts_of(logits: Tensor, name: str) -> Tensor:
     """Probabilities from logits over the states, in their precision (float32 at least); NaN is refused."""
-    wide = logits.double()
-    top = wide.amax(dim=-1)
-    if not bool((torch.isfinite(top) & ~wide.isnan().any(dim=-1)).all()):
-        bad = {"NaN": wide.isnan(), "+inf": top == torch.inf, "-inf for every state": top == -torch.inf}
-        what = next(name for name, found in bad.items() if bool(found.any()))
-        raise ValueError(f"{name} gave logits that make no forecast: {what}")
-    return torch.softmax(wide, dim=-1).to(torch.promote_types(logits.dtype, torch.float32))
+    probs = torch.softmax(logits.double(), dim=-1)
+    if bool(probs.isnan().any()):
+        raise ValueError(f"{name} gave logits that make no forecast: NaN, infinity, or -infinity for every state")
+    return probs.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def log_mass_of(logits_V: Tensor, token_ids: Tensor) -> Tensor:
@@ -157,11 +162,10 @@ def try_out(states: StateLogits, name: str, steps: int) -> None:
     except (IndexError, RuntimeError, TypeError) as error:
         tried = f"ids of shape {tuple(ids_BxL.shape)} up to {int(ids_BxL.max())}"
         raise ValueError(f"{name} must take token ids [batch, length]: it fails on {tried} ({error})") from error
-    if logits.ndim != 3 or tuple(logits.shape[:2]) != tuple(ids_BxL.shape):
-        wants = f"[batch, length, vocabulary] for ids of shape {tuple(ids_BxL.shape)}"
-        raise ValueError(f"{name} must give logits {wants}, got shape {tuple(logits.shape)}")
-    if logits.shape[-1] <= int(states.token_ids.max()):
-        highest = int(states.token_ids.max())
+    if logits.ndim != 3 or logits.shape[:2] != ids_BxL.shape:
+        raise ValueError(f"{name} must give logits [batch, length, vocabulary], got shape {tuple(logits.shape)}")
+    highest = int(states.token_ids.max())
+    if logits.shape[-1] <= highest:
         raise ValueError(f"{name} gives {logits.shape[-1]} logits: token {highest}, one of the states, has none")
     states.vocabulary = logits.shape[-1]
     alike = (ids_BxL[0] == ids_BxL[1]).long().cumprod(dim=0).bool()  # up to where the two rows part

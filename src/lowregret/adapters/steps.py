@@ -96,14 +96,6 @@ def _row(inputs_N: dict[str, Any], row: int) -> dict[str, Any]:
     return parts
 
 
-def one_each(given: Any, n: int, name: str) -> Any:
-    """What was given beside n rows, one for each; where there is one row, it may be given as it is."""
-    listed = given if np.ndim(given) else [given]
-    if len(listed) != n:
-        raise ValueError(f"{name} must be one for each row, {n} of them, got {inputs.shown(given)}")
-    return listed
-
-
 def ids_of(given: Any, n: int) -> list[Id]:
     """One id for each of n rows, texts or whole numbers; or the id itself where there is one row."""
     listed = np.atleast_1d(np.array(given, dtype=object))

@@ -21,7 +21,17 @@ except ModuleNotFoundError as error:
 from ..predictors import Predictor
 from ..predictors.function import no_history, with_token
 from ..transformer.backends import as_kind, as_tensor
-from .state_logits import StateLogits, a_module, different, forecasts_of, ids_of, log_mass_of, not_training, try_out
+from .state_logits import (
+    StateLogits,
+    a_module,
+    different,
+    forecasts_of,
+    ids_of,
+    log_mass_of,
+    not_training,
+    steps_in,
+    try_out,
+)
 
 
 class TokenMemory(NamedTuple):
@@ -140,11 +150,9 @@ class FromModule(TokenPredictor):
     def __post_init__(self) -> None:
         module, ids = a_module(self.module, "module"), ids_of(self.token_ids, "token_ids", 1)
         different(ids, "token_ids", ids)
-        before = () if self.bos is None else ids_of(np.atleast_1d(self.bos), "bos", 1)
+        before = () if self.bos is None else ids_of(self.bos, "bos", 1)
         room = None if self.context is None else inputs.whole(self.context, "context")
-        if room is not None and len(before) > room:
-            raise ValueError(f"bos is {len(before)} tokens long, and the context {room}: nothing could be predicted")
-        steps = None if room is None else room - len(before) + 1
+        steps = steps_in(room, before, (), "bos")
         inputs.keep(self, token_ids=ids, context=steps, states=StateLogits(module, ids, before))
         try_out(self.states, "module", steps or 4)
 
