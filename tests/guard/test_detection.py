@@ -133,9 +133,9 @@ def test_what_cannot_be_planned_is_refused() -> None:
         delay(guard, edge=1.5)
     with pytest.raises(ValueError, match="forecast"):
         delay(guard, forecast=[0.5, 0.6], truth=[0.5, 0.5])
-    with pytest.raises(ValueError, match="steps must say how many"):
+    with pytest.raises(ValueError, match="steps must be a whole number"):
         delay(made(MATCHING, None, delta=0.05), edge=0.1)
-    with pytest.raises(ValueError, match="horizon"):
-        delay(guard, edge=0.1, steps=50)
+    with pytest.raises(ValueError, match="steps must be a whole number from 1 to 100"):
+        delay(guard, edge=0.1, steps=101)
     with pytest.raises(ValueError, match="since"):
         delay(guard, edge=0.1, since=101)

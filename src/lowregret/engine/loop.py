@@ -88,7 +88,7 @@ class Waiting:
     def _part(self, name: str) -> np.ndarray:
         return self.held.reshape(-1, self._layout.width)[:, self._layout.places[name][0]]
 
-    forecast_NxS = property(lambda self: self._part("forecast_S"))
+    forecast = property(lambda self: self._part("forecast_S"))
     model_NxA = property(lambda self: self._part("model_A"))
     policy_NxA = property(lambda self: self._part("policy_A"))
     mixture_NxS = property(lambda self: self._part("mixture_S"))  # what the fallback believes, where it is in force

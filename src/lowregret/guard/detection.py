@@ -8,6 +8,7 @@ than interval(n) / n per step must raise an alarm within n.
 
 import math
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def delay(
     since
         The first step of the break: by default in the middle.
     steps
-        How many there are, where the horizon of its test is unknown.
+        How many there are: by default the horizon of its test.
 
     >>> from lowregret import ExactTest, Guard, matching
     >>> found = delay(Guard(matching(), test=ExactTest(horizon=1000)), edge=0.6)  # says .8, and is .2
@@ -128,7 +129,7 @@ def delay(
     if not isinstance(problem, DecisionProblem) or guard.against != Actions():
         raise ValueError(f"delay is that of a DecisionProblem, against its actions, got {guard}")
     assert isinstance(certificate, Certificate)
-    steps = _steps(guard.test.horizon, steps)
+    steps = inputs.whole(guard.test.horizon if steps is None else steps, "steps", most=guard.test.horizon)
     since = (steps + 2) // 2 if since is None else inputs.whole(since, "since", most=steps)
     runs, rng = inputs.whole(runs, "runs"), inputs.generator(seed)
     if (edge is None) == (forecast is None) or (forecast is None) != (truth is None):
@@ -169,61 +170,42 @@ def delay(
     )
 
 
-def _steps(horizon: int | None, steps: int | None) -> int:
-    if horizon is None:
-        if steps is None:
-            raise ValueError("steps must say how many there are: the horizon of the test is unknown")
-        return inputs.whole(steps, "steps")
-    if steps is not None and steps != horizon:
-        raise ValueError(f"steps are those of the test's horizon, {horizon}, got {inputs.shown(steps)}")
-    return horizon
-
-
 def _apart(problem: DecisionProblem, edge: float) -> tuple[np.ndarray, np.ndarray]:
     """Two forecasts on two states: by one of them an action is best, by the other another, by this edge."""
     U, e = problem.utility, edge / max(float(problem.regret_in_payoffs(1.0)), 1e-300)
-    found: tuple[float, np.ndarray, np.ndarray] | None = None
-    for b in range(len(U)):
-        for c in range(len(U)):
-            x_S = U[c] - U[b]
-            low, high = int(x_S.argmin()), int(x_S.argmax())
-            reach = float(x_S[high] - x_S[low])
-            if e > min(-x_S[low], x_S[high]) or (found is not None and reach <= found[0]):
-                continue
-            forecast_S, truth_S = np.zeros(len(x_S)), np.zeros(len(x_S))
-            for to_S, mean in ((forecast_S, -e), (truth_S, e)):
-                to_S[high] = (mean - x_S[low]) / reach
-                to_S[low] = 1 - to_S[high]
-            if _best(U, forecast_S, b) and _best(U, truth_S, c):
-                found = reach, forecast_S, truth_S
+    widest, found = 0.0, None
+    for b, c in permutations(range(len(U)), 2):
+        x_S = U[c] - U[b]
+        low, high = int(x_S.argmin()), int(x_S.argmax())
+        reach = float(x_S[high] - x_S[low])
+        if e > min(-x_S[low], x_S[high]) or reach <= widest:
+            continue
+        forecast_S, truth_S = np.zeros(len(x_S)), np.zeros(len(x_S))
+        for to_S, mean in ((forecast_S, -e), (truth_S, e)):
+            to_S[high] = (mean - x_S[low]) / reach
+            to_S[low] = 1 - to_S[high]
+        lacks_b, lacks_c = (U @ forecast_S).max() - U[b] @ forecast_S, (U @ truth_S).max() - U[c] @ truth_S
+        if max(lacks_b, lacks_c) <= 1e-12:
+            widest, found = reach, (forecast_S, truth_S)
     if found is None:
         raise ValueError(
             f"edge must be one that two actions of {problem} can have over each other, got {edge:g}: "
             "give forecast and truth"
         )
-    return found[1], found[2]
-
-
-def _best(utility: np.ndarray, forecast_S: np.ndarray, action: int) -> bool:
-    worth_A = utility @ forecast_S
-    return bool(worth_A[action] >= worth_A.max() - 1e-12)
+    return found
 
 
 def _simulated(
     guard: Guard, before_S: np.ndarray, truth_S: np.ndarray, since: int, steps: int, runs: int, rng: np.random.Generator
 ) -> np.ndarray:
     """When the alarm sounds in each run, ``steps + 1`` for never."""
-    times, each = [], max(1, _CELLS // (steps * len(before_S)))
+    S, times = len(before_S), []
+    each = max(1, _CELLS // (steps * S))
     for at in range(0, runs, each):
         n = min(each, runs - at)
-        states_NxT = np.concatenate(
-            [
-                rng.choice(len(before_S), (n, count), p=p)
-                for p, count in ((before_S, since - 1), (truth_S, steps - since + 1))
-            ],
-            axis=1,
-        )
-        given = Inputs(np.broadcast_to(before_S, (n, steps, len(before_S))))
+        before_NxT = rng.choice(S, (n, since - 1), p=before_S)
+        states_NxT = np.hstack([before_NxT, rng.choice(S, (n, steps - since + 1), p=truth_S)])
+        given = Inputs(np.broadcast_to(before_S, (n, steps, S)))
         alarm_NxT = form_of(guard.engine, runs * steps).run(guard.engine.start(n), given, states_NxT).alarm_NxT
         times.append(np.where(alarm_NxT.any(axis=1), alarm_NxT.argmax(axis=1) + 1, steps + 1))
     return np.concatenate(times)

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +127,7 @@ def _when(event: Event) -> str:
 
 
 def events_of(
-    engine: Engine, rows: np.ndarray, signals: Signals, number: int, advised: int, name: Callable[[int], Any]
+    engine: Engine, rows: np.ndarray, signals: Signals, number: int, advised: int, names: Sequence[Any]
 ) -> tuple[Event, ...]:
     """The events of the outcome of step ``number``, by the steps of each stream's episode."""
     happened_N = signals.alarm_N | (signals.turned_N != 0)
@@ -136,7 +136,7 @@ def events_of(
     found, head, shares, evidence = list[Event](), engine.head.open(rows), engine.share(rows), engine.evidence(rows)
     for n in np.flatnonzero(happened_N).tolist():
         begun = int(head.begun[n])
-        when, episode = (name(n), number - begun, advised - begun), int(head.episode[n])
+        when, episode = (names[n], number - begun, advised - begun), int(head.episode[n])
         if signals.alarm_N[n]:
             found.append(_alarm(engine, float(evidence[n]), engine.suspect(rows, n), when, episode))
         else:

@@ -25,74 +25,21 @@ from ..engine import (
     Inputs,
     Response,
     Setting,
-    Step,
     Test,
 )
 from ..engine.fallbacks import Fallback
 from ..engine.loop import Loop, form_of
-from ..engine.responses import best_actions
 from ..policies.contract import Policy
 from ..predictors import Predictor, drawn
 from ..problems import DecisionProblem, Payoff
 from . import promises, state
+from .advice import Advice, own, plain
 from .events import LOG, Alarm, Event, OutcomeGivenUp, OutcomeIgnored, announce, events_of
 from .reading import Reading
 from .state import PendingStep, State
 
 _FLEET_STEPS = 1 << 6  # that each stream of a fleet is taken to run for, at least
 _KEPT = np.zeros(1, dtype=bool)  # one stream, in which a step counts
-
-
-class Advice:
-    """What to do in a step. Arrays have a first axis of streams where the guard has several.
-
-    >>> from lowregret import Guard, matching
-    >>> advice = Guard(matching()).advise([0.9, 0.1])
-    >>> advice.policy.tolist(), advice.action, advice.trusted, advice.share
-    ([1.0, 0.0], 0, True, 1.0)
-    """
-
-    def __init__(self, guard: "Guard", rows_NxW: np.ndarray, pending: PendingStep) -> None:
-        self._engine, self._rows, self._alone = guard.engine, rows_NxW, guard.is_alone
-        self._pending, self.step = pending, pending.number
-
-    @property
-    def policy(self) -> np.ndarray:
-        """The mixed action ``[..., A]`` to play, for which the certificate holds."""
-        return _own(self._pending.step.policy_NxA, self._alone)
-
-    @cached_property
-    def action(self) -> Any:
-        """The position of its likeliest action; the first of those that are tied."""
-        return _plain(best_actions(np, self._pending.step.policy_NxA), self._alone)
-
-    @property
-    def forecast(self) -> Any:
-        """The forecast that is acted on: the model's, or after an alarm the fallback's where it has one."""
-        step = self._pending.step
-        given = step.forecast if isinstance(step, Step) else step.forecast_NxS
-        if not isinstance(given, np.ndarray):
-            return given.at((0,)) if self._alone else given
-        if step.mixture_NxS is None:
-            return _own(given, self._alone)
-        return _own(np.where(step.in_force_N[:, None], step.mixture_NxS, given), self._alone)
-
-    @cached_property
-    def share(self) -> Any:
-        """How much of what is played is the model's: all of it until an alarm."""
-        return _plain(self._engine.share(self._rows), self._alone)
-
-    @cached_property
-    def trusted(self) -> Any:
-        """Whether the model is played as it is, or has returned after an alarm."""
-        head = self._engine.head.open(self._rows)
-        return _plain(~self._pending.step.in_force_N | (head.trusted > 0), self._alone)
-
-    def __repr__(self) -> str:
-        if not self._alone:
-            return f"Advice(step {self.step})"
-        mixed = ", ".join(f"{chance:.3g}" for chance in self.policy)
-        return f"Advice(step {self.step}: policy [{mixed}], share of the model {self.share:.3g})"
 
 
 class Guard:
@@ -162,23 +109,22 @@ class Guard:
         inputs.of_kind(test, Test, "test", OWN_TEST)
         fallback = test.usual_fallback(problem) if fallback is None else fallback
         self.setting = Setting(problem, against, test, fallback, response, inputs.whole(lag, "lag"))
-        self.engine, self._reading = Engine(self.setting), Reading(self.setting)
         self.is_alone, self._named = streams is None, not isinstance(streams, (int, np.integer, type(None)))
         called: tuple[str | int, ...] = (0,)
         if self._named:
             called = inputs.names_of(streams, "streams")
         elif streams is not None:
             called = tuple(range(inputs.whole(streams, "streams", 0)))
-        self.lock = RLock()
         self._saved: bytes | None = None  # the digest of what was last loaded or saved
+        self._make(len(called))
         self._state = State(self.engine.start(len(called)), called, len(called))
-        self._choose_form()
 
-    def _choose_form(self) -> None:
-        """The compiled loop if it is ready, else arrays; the choice stays even if the loop is compiled later."""
+    def _make(self, n: int) -> None:
+        """What n streams run on: the compiled loop if it is ready, and arrays else, even if it is compiled later."""
         s = self.setting
+        self.lock, self.engine, self._reading = RLock(), Engine(s), Reading(s)
         self._n_actions, self._n_states = s.outcomes.n_actions, s.outcomes.n_states
-        self._form = form_of(self.engine, len(self._state.streams) * _FLEET_STEPS)
+        self._form = form_of(self.engine, n * _FLEET_STEPS)
         informed = bool(s.references or s.against.contexts or s.problem.is_changing)
         numbered = isinstance(s.problem, DecisionProblem) and s.problem.state_names.unnamed
         plain = self.is_alone and numbered and not informed
@@ -211,9 +157,10 @@ class Guard:
 
     def fresh(self, streams: int | Sequence[str] | None = None) -> "Guard":
         """A guard with the same settings before its first step, for as many streams."""
-        s = self.setting
-        parts = {"against": s.against, "test": s.test, "fallback": s.fallback, "response": s.response}
-        return Guard(s.problem, **parts, lag=s.lag, streams=streams)  # type: ignore[arg-type]
+        problem, against, test, fallback, response, lag = self.setting.parts
+        return Guard(
+            problem, against=against, test=test, fallback=fallback, response=response, lag=lag, streams=streams
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -270,19 +217,19 @@ class Guard:
                 given = self._reading.inputs(self.shape, forecast, references, context, scale, payoffs)
             except ValueError as error:
                 raise self._placed(error) from None
-            gone = tuple(one for one in now.waiting if one.number <= number - self.lag)
-            rows, fresh = now.rows_NxW, tuple[Event, ...]()
-            for one in gone:
-                fresh += self._lost(OutcomeGivenUp, now, one.number, number, ~one.dropped_N)
-                rows = self._skipped(rows, one)
-            before = [one.dropped_N for one in now.waiting if one.number == number]  # it is advised anew
-            dropped_N = before[0] if before else np.zeros(len(rows), dtype=bool)
+            rows, fresh, kept = now.rows_NxW, tuple[Event, ...](), list[PendingStep]()
+            dropped_N = np.zeros(len(rows), dtype=bool)
+            for one in now.waiting:
+                if one.number == number:  # it is advised anew
+                    dropped_N = one.dropped_N
+                elif one.number > number - self.lag:
+                    kept.append(one)
+                else:
+                    fresh += self._lost(OutcomeGivenUp, now, one.number, number, ~one.dropped_N)
+                    rows = self._skipped(rows, one)
             pending = PendingStep(number, given, dropped_N, self._form.advise(rows, number, given))
-            kept = (one for one in now.waiting if one not in gone and one.number != number)
-            waiting = sorted((*kept, pending), key=lambda one: one.number)
-            self._state = now.changed(
-                rows_NxW=rows, advised=max(now.advised, number), waiting=tuple(waiting), fresh=fresh
-            )
+            waiting = tuple(sorted([*kept, pending], key=lambda one: one.number))
+            self._state = now.changed(fresh, rows_NxW=rows, advised=max(now.advised, number), waiting=waiting)
         announce(fresh, self.on_event)
         return Advice(self, rows, pending)
 
@@ -310,7 +257,7 @@ class Guard:
         if len(now.waiting) != 1 or not known or not 0 <= state < self._n_states:
             return False
         pending = now.waiting[0]
-        if isinstance(pending.step, Step) or pending.dropped_N[0]:
+        if pending.dropped_N[0]:
             return False
         rows, taken = now.rows_NxW.copy(), -1 if action is None else action
         if loop.observe_one(rows[0], pending.number, pending.step, state, taken):
@@ -320,7 +267,7 @@ class Guard:
 
     def _number(self, now: State, step: int | None) -> int:
         """Which step is advised."""
-        waits = [one.number for one in now.waiting]
+        waits = self.waiting
         if step is None:
             return waits[0] if waits and self.lag == 1 else now.advised + 1
         step = inputs.whole(step, "step")
@@ -333,12 +280,9 @@ class Guard:
         self, kind: type[OutcomeGivenUp | OutcomeIgnored], now: State, step: int, known: int, streams_N: np.ndarray
     ) -> tuple[Event, ...]:
         """An event for each of these streams, by the steps of its episode."""
-        head = self.engine.head.open(now.rows_NxW)
+        head, names = self.engine.head.open(now.rows_NxW), (None,) if self.is_alone else now.streams
         at = [(n, int(head.begun[n]), int(head.episode[n])) for n in np.flatnonzero(streams_N).tolist()]
-        return tuple(kind(self._name(now, n), step - begun, known - begun, episode) for n, begun, episode in at)
-
-    def _name(self, now: State, n: int) -> str | int | None:
-        return None if self.is_alone else now.streams[n]
+        return tuple(kind(names[n], step - begun, known - begun, episode) for n, begun, episode in at)
 
     def _placed(self, error: ValueError) -> ValueError:
         """A refusal of one entry of several streams, with the stream."""
@@ -353,11 +297,9 @@ class Guard:
         if step is None:
             return waiting[-1 if last else 0]
         for one in waiting:
-            if one.number == inputs.whole(step, "step"):
+            if one.number == step:
                 return one
-        raise ValueError(
-            f"step {step} waits for no outcome; those that do: {', '.join(str(w.number) for w in waiting)}"
-        )
+        raise ValueError(f"step {step} waits for no outcome; those that do: {', '.join(map(str, self.waiting))}")
 
     @property
     def waiting(self) -> list[int]:
@@ -370,7 +312,7 @@ class Guard:
 
     def policy(self, *, step: int | None = None) -> np.ndarray:
         """The mixed action ``[..., A]`` of a step that waits for its outcome, by default the last that was advised."""
-        return _own(self._waiting(step, last=True).step.policy_NxA, self.is_alone)
+        return own(self._waiting(step, last=True).step.policy_NxA, self.is_alone)
 
     def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Any:
         """An action drawn from ``policy``, as its position.
@@ -427,17 +369,15 @@ class Guard:
                     taken = self._reading.action(self.shape, action)
                 except ValueError as error:
                     raise self._placed(error) from None
-                dropped_N = pending.dropped_N if pending.dropped_N.any() else None
-                if dropped_N is not None:
+                dropped_N, drops = pending.dropped_N, pending.dropped_N.any()
+                if drops:
                     mask = dropped_N if mask is None else mask | dropped_N
-                form: Any = self.engine if isinstance(pending.step, Step) else self._form
-                rows, signals = form.observe(now.rows_NxW, pending.number, pending.step, found, mask, taken)
-                if dropped_N is not None:  # as if it had never been advised in these streams
+                rows, signals = self._form.observe(now.rows_NxW, pending.number, pending.step, found, mask, taken)
+                if drops:  # as if it had never been advised in these streams
                     rows[dropped_N] = now.rows_NxW[dropped_N]
-                name = lambda n: self._name(now, n)  # noqa: E731
-                fresh = events_of(self.engine, rows, signals, pending.number, now.advised, name)
-                waiting = tuple(one for one in now.waiting if one is not pending)
-                self._state = now.changed(fresh, rows_NxW=rows, waiting=waiting)
+                names = (None,) if self.is_alone else now.streams
+                fresh = events_of(self.engine, rows, signals, pending.number, now.advised, names)
+                self._state = now.changed(fresh, rows_NxW=rows, waiting=now.but(pending))
             else:
                 self._state = now.changed(fresh)
         announce(fresh, self.on_event)
@@ -458,8 +398,7 @@ class Guard:
         """
         with self.lock:
             now, pending = self._state, self._waiting(step, last=False)
-            waiting = tuple(one for one in now.waiting if one is not pending)
-            self._state = now.changed(rows_NxW=self._skipped(now.rows_NxW, pending), waiting=waiting)
+            self._state = now.changed(rows_NxW=self._skipped(now.rows_NxW, pending), waiting=now.but(pending))
 
     def _skipped(self, rows_NxW: np.ndarray, pending: PendingStep) -> np.ndarray:
         """The rows without the outcome of this step, but for streams in which it no longer counts."""
@@ -502,7 +441,7 @@ class Guard:
                 inputs.names_of([*now.streams, *fresh], "streams")
             else:
                 fresh = list(range(now.given, now.given + inputs.whole(streams, "add(n)", least=0)))
-            index_N = np.append(np.arange(len(now.streams)), np.full(len(fresh), -1)).astype(np.int64)
+            index_N = np.array([*range(len(now.streams)), *[-1] * len(fresh)], dtype=np.int64)
             called = (*now.streams, *fresh)
             self._state = state.regrouped(self._form, now, index_N, called, now.given + len(fresh))
         LOG.info("%d streams added to %d", len(fresh), len(now.streams))
@@ -562,30 +501,30 @@ class Guard:
     @property
     def steps(self) -> Any:
         """How many steps of its episode are over for each stream: the outcome was observed, or given up."""
-        return _plain((self._head("observed") + self._head("missed")).astype(np.int64), self.is_alone)
+        return plain((self._head("observed") + self._head("missed")).astype(np.int64), self.is_alone)
 
     @property
     def episodes(self) -> Any:
         """How many episodes each stream has opened."""
-        return _plain(self._head("episode").astype(np.int64), self.is_alone)
+        return plain(self._head("episode").astype(np.int64), self.is_alone)
 
     @property
     def regret(self) -> Any:
         """The average regret of the mixed policy in this episode, to the best of those that ``against`` names."""
         total_N = self.engine.worst_lead(self._head("lead_P"))
-        return _plain(total_N / np.maximum(self._head("observed"), 1), self.is_alone)
+        return plain(total_N / np.maximum(self._head("observed"), 1), self.is_alone)
 
     @property
     def realised_regret(self) -> Any:
         """The average regret of the actions reported to ``observe``, over the steps with one; NaN: none had."""
         reported_N = self._head("reported")
         total_N = self.engine.worst_lead(self._head("realised_P"))
-        return _plain(np.where(reported_N > 0, total_N / np.maximum(reported_N, 1), math.nan), self.is_alone)
+        return plain(np.where(reported_N > 0, total_N / np.maximum(reported_N, 1), math.nan), self.is_alone)
 
     @property
     def switched(self) -> Any:
         """Which streams have had an alarm in this episode."""
-        return _plain(self._head("alarm") > 0, self.is_alone)
+        return plain(self._head("alarm") > 0, self.is_alone)
 
     @property
     def evidence(self) -> tuple[Any, float]:
@@ -593,13 +532,13 @@ class Guard:
 
         Infinite once a state occurred to which the model had given probability 0.
         """
-        found = _plain(self.engine.evidence(self._state.rows_NxW), self.is_alone)
+        found = plain(self.engine.evidence(self._state.rows_NxW), self.is_alone)
         return found, self.engine.needed
 
     @property
     def share(self) -> Any:
         """How much of what is played next is the model's: all of it until an alarm; less after it, or none."""
-        return _plain(self.engine.share(self._state.rows_NxW), self.is_alone)
+        return plain(self.engine.share(self._state.rows_NxW), self.is_alone)
 
     @property
     def certificate(self) -> Certificate | RealisedCertificate:
@@ -640,21 +579,15 @@ class Guard:
         """
         path = Path(path)
         with self.lock:
-            there = state.digest_in(path)
-            if there is not None and there != self._saved:
-                mine = "neither loaded nor saved it" if self._saved is None else "left another there"
-                raise ValueError(f"{path} holds a state of a guard, and this one {mine}: load it, or save elsewhere")
+            if path.exists() and state.digest_of(path.read_bytes()) != self._saved:
+                raise ValueError(f"{path} is not as this guard last loaded or saved it: load it, or save elsewhere")
             data = state.dumps(self._state, self._settings)
             files.replace(path, data)
             self._saved = state.digest_of(data)
 
     def load(self, path: str | Path) -> None:
         """Take up where ``save`` left off; refused, and nothing changed, as by ``loads``."""
-        path = Path(path)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise ValueError(f"path must be a file that save(path) wrote: {error}") from None
+        data = Path(path).read_bytes()
         try:
             self.loads(data)
         except ValueError as error:
@@ -664,27 +597,13 @@ class Guard:
         return copy(self)  # what it remembers is a value; what it calls is not its own
 
     def __getstate__(self) -> dict[str, Any]:
-        s = self.setting
-        kept = {name: self.__dict__[name] for name in ("on_event", "is_alone", "_named", "_saved", "_state")}
-        return {"made": (s.problem, s.against, s.test, s.fallback, s.response, s.lag), **kept}
+        return {name: self.__dict__[name] for name in ("setting", "on_event", "is_alone", "_named", "_saved", "_state")}
 
     def __setstate__(self, held: dict[str, Any]) -> None:
-        self.setting, self.lock = Setting(*held.pop("made")), RLock()
-        self.engine, self._reading = Engine(self.setting), Reading(self.setting)
         self.__dict__.update(held)
-        self._choose_form()
         now = self._state
-        if not isinstance(self._form, Loop) and not all(isinstance(one.step, Step) for one in now.waiting):
-            every_N = np.arange(len(now.streams))  # advised where there was a compiled loop, and here is none
-            waiting = state.regrouped(self.engine, now, every_N, now.streams, now.given).waiting
+        self._make(len(now.streams))
+        if now.waiting:  # advised where there was a compiled loop, perhaps, and here is none
+            every_N = np.arange(len(now.streams))
+            waiting = state.regrouped(self._form, now, every_N, now.streams, now.given).waiting
             self._state = now._replace(waiting=waiting)
-
-
-def _own(values_NxK: np.ndarray, alone: bool) -> np.ndarray:
-    """A copy, which the caller may change; of a single stream without its axis."""
-    return values_NxK[0].copy() if alone else values_NxK.copy()
-
-
-def _plain(values_N: np.ndarray, alone: bool) -> Any:
-    """A plain number (or bool) for a single stream."""
-    return values_N[0].item() if alone else values_N

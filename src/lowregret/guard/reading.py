@@ -59,19 +59,16 @@ class Reading:
             if set(references) != set(names):
                 raise ValueError(f"references must be the forecasts of {', '.join(names)}, got {list(references)}")
             references = [references[name] for name in names]
-        if isinstance(self.problem, Payoff):
-            if not isinstance(references, (list, tuple)) or len(references) != len(names):
-                raise ValueError(f"references must be forecasts, one for each of {', '.join(names)}")
-            return tuple(self._forecast(one, shape, "references", payoffs) for one in references)
-        if isinstance(references, (list, tuple)) and len(references) == len(names):
-            return np.stack([self._forecast(one, shape, "references", payoffs) for one in references], axis=-2)
-        given = to_numpy(inputs.array_of(references, "references"))
-        if given.shape != (*shape, len(names), self.problem.n_states):
-            raise ValueError(
-                f"references must have shape {(*shape, len(names), self.problem.n_states)}, a row for each of "
-                f"{', '.join(names)}, got {given.shape}"
-            )
-        return _probabilities(inputs.probs_of(given, self.problem.n_states, "references"), shape)
+        if not isinstance(references, (list, tuple)) or len(references) != len(names):  # in one array
+            stacked = to_numpy(inputs.array_of(references, "references"))
+            if stacked.shape[:-1] != (*shape, len(names)):
+                raise ValueError(
+                    f"references must be the forecasts of {', '.join(names)}, or an array of shape "
+                    f"{(*shape, len(names), '...')}, got shape {stacked.shape}"
+                )
+            references = list(np.moveaxis(stacked, -2, 0))
+        found = [self._forecast(one, shape, "references", payoffs) for one in references]
+        return tuple(found) if isinstance(self.problem, Payoff) else np.stack(found, axis=-2)
 
     def _context(self, context: Any, shape: tuple[int, ...]) -> np.ndarray | None:
         names = self.setting.against.contexts
@@ -81,12 +78,11 @@ class Reading:
             return None
         if context is None:
             raise ValueError(f"context must be given, one of {', '.join(names)}")
-        listed = np.asarray(context).astype(object)
-        if any(isinstance(one, str) for one in listed.ravel()):
-            unknown = [one for one in listed.ravel() if one not in names]
-            if unknown:
+        listed = np.asarray(context)
+        if listed.dtype.kind in "UO":
+            if unknown := [one for one in listed.flat if one not in names]:
                 raise ValueError(f"context must be one of {', '.join(names)}, got {unknown[0]!r}")
-            context = np.array([names.index(one) for one in listed.ravel()]).reshape(listed.shape)
+            context = np.array([names.index(one) for one in listed.flat]).reshape(listed.shape)
         found = to_numpy(inputs.tokens_of(context, len(names), "context", shape=shape))
         return np.array(found, dtype=np.int64).reshape(shape or (1,))
 

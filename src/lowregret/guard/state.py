@@ -9,13 +9,12 @@ import re
 import struct
 from collections.abc import Sequence
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine import Engine, Inputs, Setting, Step
-from ..engine.loop import Loop, Waiting
+from ..engine import Engine, Inputs, Setting
+from ..engine.loop import Loop
 from ..forecasts import Forecast, Quantiles, Samples
 from ..problems import DecisionProblem, Payoff
 from .events import KINDS, Event, OutcomeGivenUp, OutcomeIgnored
@@ -32,7 +31,7 @@ class PendingStep(NamedTuple):
     number: int
     inputs: Inputs
     dropped_N: np.ndarray  # streams in which it no longer counts: they were restarted since, or added since
-    step: Step | Waiting  # as the array form keeps it, or the compiled one
+    step: Any  # a Step, or what waits in the compiled loop
 
 
 class State(NamedTuple):
@@ -46,6 +45,10 @@ class State(NamedTuple):
     events: tuple[Event, ...] = ()
     changes: int = 0  # how many there have been
     note: Any = None  # whatever JSON its owner wants kept with it
+
+    def but(self, pending: PendingStep) -> tuple[PendingStep, ...]:
+        """The steps that wait but for this one."""
+        return tuple(one for one in self.waiting if one is not pending)
 
     def changed(self, fresh: tuple[Event, ...] = (), **parts: Any) -> "State":
         """With these parts and events. Of outcomes that were lost the last are kept: a feed of labels may break."""
@@ -184,21 +187,6 @@ def _out_of(held: Any, tensors: dict[str, np.ndarray]) -> Any:
     return None if held is None else tensors[held]
 
 
-# As a file
-
-
 def digest_of(data: bytes) -> bytes:
     """By which bytes of a guard are known."""
     return bytes(data[len(FIRST_LINE) : len(FIRST_LINE) + _DIGEST])
-
-
-def digest_in(path: Path) -> bytes | None:
-    """That of the guard in a file; None: there is no file."""
-    try:
-        data = path.read_bytes()
-        _opened(data)
-        return digest_of(data)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise ValueError(f"{path} is there, and is no file that save(path) wrote: {error}") from None
