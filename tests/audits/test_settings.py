@@ -88,7 +88,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "tolerance": ({"tolerance": 0.11}, "tolerance is for rounding, and must be at most 0.1"),
     "horizon": ({"horizon": 2.5}, "horizon must be a whole number"),
     "currency": ({"currency": "e\x1b[31m"}, "currency must be a short text"),
-    "cluster": ({"cluster": "ray"}, "cluster must be True or False"),
 }
 
 

@@ -350,8 +350,6 @@ def test_frames_for_pandas() -> None:
     np.testing.assert_allclose(means[frame.index], frame["regret"], atol=1e-13)
     one = every[(every["source"] == "reversed") & (every["predictor"] == "rate")]
     np.testing.assert_array_equal(one["switch"], found.switch_times("rate", "reversed"))
-    with pytest.raises(ValueError, match="by_sequence must be True or False"):
-        found.to_frame(by_sequence="yes")  # type: ignore[arg-type]
 
 
 def test_latex_is_set_as_in_the_paper() -> None:

@@ -1,145 +1,51 @@
-"""Bad values into every parameter of every public callable: each is refused by name, or there is an answer.
+"""Bad values: one table of who is called, with which argument, and what it may not be; and what a refusal says.
 
-The table is made by walking ``lr.__all__``: whoever adds a callable with a parameter that has no good argument here is
-told which. What is refused changes nothing: not the guard, the stream or the memory it was asked of.
+Each is refused by the name of the argument, in words that say what it must be, before anything has changed.
 """
 
-import copy
-import dataclasses
-import inspect
-import json
 import math
-import types
-from collections.abc import Callable, Iterator
-from decimal import Decimal
-from fractions import Fraction
-from functools import partial
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
 import lowregret as lr
-from lowregret.checks import LawBroken
-from lowregret.inputs import shown
-from lowregret.memory import saved
+from lowregret import inputs
+from lowregret.checks import LawBroken, check_predictor
+from lowregret.evaluate import adversaries, distances
+from lowregret.predictors import Scheduled, Stream
+from lowregret.problems import Names
+from lowregret.rules import scoring, tips
 
-EACH = 40  # calls of each callable
-COIN, URN = lr.matching(), lr.PolyaUrn(2)
+COIN, URN, EYE, EVEN = lr.matching(), lr.PolyaUrn(2), [[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5]
+GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])  # two actions, three states
 STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
-TOKENS = [[0, 1, 1, 0], [1, 1, 1, 0]]
+PAYOFFS = [[100, -100], [0, 0], [-100, 100]]
+TRADE = lr.DecisionProblem.from_payoffs(PAYOFFS, actions=["short", "flat", "long"], states=["down", "up"])
+NAN, INF, WARM = math.nan, math.inf, lr.QuantalResponse()
+
+# What no argument of a kind may be
+REAL = [NAN, INF, "0.5", None]
+CHANCE = [*REAL, 0, 1, -0.5]
+POSITIVE = [*REAL, 0, -1.0]
+SIZE = [-INF, -1.0, None]  # a cost, say
+COUNT = [0, -1, 1.5, "3", NAN]
+LAW = [[0.3, 0.3], [2.0, -1.0], [NAN, NAN], ["a", "b"], [1.0], 0.5, np.ma.masked_array(EVEN, [True, False])]
+TOKENS = [[0, 2], [-1, 0], [0.5, 1.0], ["x", "y"], np.ma.masked_array([0, 1], [True, False])]
+MATRIX = [[], [[]], [0.5, 1.0], [[0.0, NAN]], [[-INF, 0]], [[0.0, 1.0], [0.0]], [["left", "right"]], None]
+NAMES = [["one"], list("abc"), []]
+PROBLEM = [None, EYE, "matching", lr.DecisionProblem]
+PREDICTOR = [None, "model", EVEN, lr.PolyaUrn, COIN]
+OBJECT = [None, "word", 0.5, URN]
+SEED = [-1, 1.5, "3", None]
 
 
 def traded(position: float, move: np.ndarray) -> np.ndarray:
     return position * np.clip(move, -1, 1)
-
-
-TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
-
-# What is left out, and why.
-RESULTS = {  # made by the package for its callers to read
-    "Advice", "Backtest", "Certificate", "Comparison", "certificates.AnyProblemCertificate", "checks.Subject",
-    "checks.Trial", "scoring.Approximation",
-}  # fmt: skip
-FORMULAS = ("certificates.", "plots.", "checks.Subject", "checks.subject_of", "checks.robust_trial")
-ABSTRACT = {"Policy", "Predictor", "References"}
-INSIDE = {  # hooks, and what searches share: called by the package with what it has checked
-    "evidence", "engine_for", "law", "within_horizon", "replaced", "over_episodes", "regret_bound", "law_of_counts",
-    "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet", "envelope",
-    "unit_numbers", "in_unit", "chances", "respond", "regret_after", "share", "refuse_misfit",
-    "outcomes_of", "of_models", "shares", "utilities", "paid", "trusted", "promise", "at", "restated",
-    "certificate_of", "cells",
-}  # fmt: skip
-ELSEWHERE = {"Guard.save", "Guard.load", "Guard.loads", "warm_up"}  # they have their own tests
-ENGINE = {
-    "Actions", "BestResponse", "ExactTest", "NoTest", "QuantalResponse", "Recovery", "References", "RegretGap",
-    "RegretRate", "UseReference", "VRegret",
-}  # fmt: skip
-MEMORIES = {"memory", "path", "names", "is_changing"}  # nobody writes these by hand
-
-GOOD: dict[str, Any] = {
-    "problem": COIN, "horizon": 12, "window": 1, "extra_window": 5, "alpha": 1.0, "fallback": None,
-    "temperature": 0.25, "batch_shape": (), "like": None, "predictor": URN, "base": URN, "delta": 0.1,
-    "rate": 0.5, "share": 0.1, "fn": lambda history: [0.5, 0.5], "n_states": 2, "batched": False, "seed": 0,
-    "prior": 1.0, "probs_TxS": [[0.5, 0.5], [0.2, 0.8]], "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": [0.5, 0.5],
-    "c": 1.0, "tokens": TOKENS, "token": 1, "action": 0, "streams": None, "d": None,
-    "on_event": None, "span_aware": False, "averaged": True,
-    "tips": [0.25, 0.5], "test": lr.ExactTest(), "against": lr.Actions(), "response": lr.BestResponse(),
-    "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
-    "confidence": 0.9, "trust": 0.5, "per": 2, "missing": None, "outcome": 1,
-    "low": None, "high": None, "references": None, "contexts": None, "lag": 1, "context": None, "scale": None,
-    "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
-    "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,
-    "reach": 3, "tolerance": 1e-9, "tv": 0.1, "cost": 1.0, "loss": 4.0, "p": URN, "q": STICKY,
-    "estimator": "symmetric", "values_N": [0.1, 0.5], "least": 0.0, "most": 1.0,
-    "levels": [0, 1, 2], "price": 5.0, "salvage": 0.0,
-    "name": "mine", "floor": 0.1, "tip": 0.3, "n_actions": 3, "forecasts": None, "order": 3, "epsilon": 0.1,
-    "index": [0], "beta": 1.0, "moves": [-1.0, 1.0], "positions": (-1, 0, 1), "fee": 0.1, "progress": None,
-    "predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "start": 2, "end": 5,
-    "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
-    "values": [0.1, 0.4, 0.8], "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5],
-    "forecast": lr.Samples([0.1, 0.2, 0.3]),
-}  # fmt: skip
-
-
-def brier(p: Any, y: Any) -> Any:
-    return (y - p) ** 2
-
-
-FOR: dict[str, dict[str, Any]] = {  # where a name means something else
-    "AverageRestart": {"predictor": STICKY, "test": None, "response": lr.QuantalResponse()},
-    "algorithm_1": {"response": lr.QuantalResponse()},
-    "robustify": {"test": None, "response": lr.QuantalResponse()},
-    "Payoff": {"fn": traded, "actions": [0.0, 1.0], "outcomes": (-2.0, 2.0), "low": -1.0, "high": 1.0},
-    "Payoff.in_payoffs": {"utility": 0.5},
-    "Payoff.changing": {"low": -2.0, "high": 2.0},
-    "DecisionProblem.changing": {"low": -2.0, "high": 2.0},
-    "Quantiles": {"levels": [0.2, 0.5, 0.7]},
-    "Guard.advise": {"forecast": [0.2, 0.8], "payoffs": None, "step": None},
-    "Guard.observe": {"step": None},
-    "Guard.add": {"streams": 2},
-    "Guard.retire": {"streams": [0, 2]},
-    "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
-    "VRegret": {"test": "exact"},
-    "Mixture": {"predictors": [URN, STICKY]},
-    "Robust": {"setting": lr.robust.algorithm_1(COIN, lr.ExactTest(0.1, 12))},
-    "Stream.load_state_dict": {"d": lr.predictors.Stream(URN).state_dict()},
-    "RegretGap": {"delta": None},
-    "scoring.ScoringRule": {"loss": brier},
-    "scoring.ScoringRule.bayes_risk": {"p": [0.3, 0.6]},
-    "scoring.ScoringRule.regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
-    "scoring.problem_of": {"rule": lr.rules.scoring.brier()},
-    "tips.v_regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
-    "tips.worst_tip": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
-    "tips.sequences_of": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
-    "external_regret": {"policy": [[0, 1, 1, 0], [1, 1, 1, 0]]},
-    "internal_regret": {"policy": [[0, 1, 1, 0], [1, 1, 1, 0]]},
-    "checks.check_window": {"predictor": STICKY, "streams": 2},
-    "checks.check_policy": {"policy": lr.policies.Hedge(COIN, 12), "streams": 2},
-    "checks.check_predictor": {"streams": 2},
-    "checks.check_robust": {"robust": lr.robustify(URN, COIN, 12), "streams": 4},
-    "window_needed": {"regret": 0.9, "tv": 0.1, "horizon": 2000},
-    "adversaries.all_sequences": {"horizon": 3},
-    "adversaries.exact_worst_case": {"horizon": 5},
-    "distances.exact_sequence_tv": {"horizon": 4},
-    "Comparison.to_frame": {"by_sequence": False},
-    "Comparison.differences": {"to": "urn"},
-    "Comparison.difference": {"predictor": "urn", "other": "sticky", "source": "sticky"},
-    "Comparison.quantiles": {"predictor": "urn", "source": "sticky", "levels": [0.1, 0.9]},
-    "Comparison.regrets": {"predictor": "urn", "source": "sticky"},
-    "Comparison.switch_times": {"predictor": "robust", "source": "sticky"},
-    "Comparison.switched_by": {"predictor": "robust", "source": "sticky"},
-    "DecisionProblem.in_payoffs": {"utility": 0.5},
-    "Backtest.plot": {"stream": 0},
-    "gate": {"new": [1, 0, 1, 1], "current": [0, 0, 1, 0], "low": 0, "high": 1, "alpha": 0.05, "lag": 1},
-    "Backtest.regret": {"player": "guard"},
-    "backtest": {
-        "guard": COIN, "forecasts": [[0.2, 0.8]] * 8, "outcomes": [0, 1, 1, 0, 1, 0, 0, 1], "names": None,
-        "columns": None, "fallback": True, "references": {"today": [[0.5, 0.5]] * 8}, "contexts": [0, 1] * 4,
-        "scale": [1.0, 0.5] * 4, "payoffs": None,
-    },
-}  # fmt: skip
 
 
 def advised() -> lr.Guard:
@@ -148,207 +54,314 @@ def advised() -> lr.Guard:
     return guard
 
 
-def waiting() -> lr.Guard:
-    guard = lr.Guard(COIN, lag=3)
-    for law in ([0.4, 0.6], [0.7, 0.3], [0.5, 0.5]):
-        guard.advise(law)
-    return guard
-
-
-def fleet() -> lr.Guard:
-    return lr.Guard(COIN, streams=3)
-
-
-SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of them or all
-    "AdaHedge": lambda: lr.policies.AdaHedge(COIN),
-    "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
-    "Backtest": lambda: lr.backtest(COIN, [[0.2, 0.8]] * 3, [0, 1, 1]),
-    "Certificate": lambda: lr.Guard(COIN, test=lr.ExactTest(horizon=12)).certificate,
-    "Comparison": lambda: lr.compare(
-        {"urn": URN, "sticky": STICKY, "robust": lr.robustify(URN, COIN, 6)}, {"sticky": STICKY}, COIN, 6, 4, 0
-    ),
-    "DecisionProblem": lambda: COIN,
-    "FixedShare": lambda: lr.policies.FixedShare(COIN, 12),
-    "FromFunction": lambda: lr.FromFunction(lambda history: [0.5, 0.5], 2),
-    "Guard": advised,
-    "Guard.act": waiting,
-    "Guard.policy": waiting,
-    "Guard.skip": waiting,
-    "Guard.advice": waiting,
-    "Guard.add": fleet,
-    "Guard.retire": fleet,
-    "Hedge": lambda: lr.policies.Hedge(COIN, 12),
-    "Markov": lambda: STICKY,
-    "Payoff": lambda: TRADE,
-    "PolyaUrn": lambda: URN,
-    "Respond": lambda: lr.policies.Respond(URN, COIN, 0.3),
-    "RestartHedge": lambda: lr.policies.RestartHedge(COIN, 5),
-    "Robust": lambda: lr.robustify(URN, COIN, 12),
-    "Scheduled": lambda: lr.predictors.Scheduled([[0.5, 0.5]]),
-    "ShrunkUrn": lambda: lr.predictors.ShrunkUrn(COIN, 12),
-    "Stream": lambda: lr.predictors.Stream(URN),
-    "Mixture": lambda: lr.Mixture([URN, STICKY]),
-    "certificates.AnyProblemCertificate": lambda: lr.robustify(URN, None, 12).certificate,
-    "scoring.ScoringRule": lr.rules.scoring.brier,
-}
-CALLED = {  # what a message may call a parameter in place of its name
-    "d": ("state_dict",), "outcome": ("state", "missing"), "n": ("streams",), "streams": ("add(",),
-    "guard": ("problem",), "rule": ("problem",), "window": ("transition",),
-    "utility": ("states must name",), "actions": ("fn must",),
-    "payoffs": ("states must name",),
-    **dict.fromkeys(("price", "cost", "salvage", "levels", "moves", "positions", "fee", "loss"), ("payoffs",)),
-    **dict.fromkeys(
-        ("base", "predictor", "player", "fallback", "predictors", "sources", "p", "q", "model", "policy"),
-        ("predictor", "policy", "what fn returned", "the probabilities of"),
-    ),
+# Who is called, with which good arguments, and with what in place of each.
+TABLE: list[tuple[Callable[..., Any], dict[str, Any], dict[str, list[Any]]]] = [
+    (lr.DecisionProblem, {"utility": EYE}, {"utility": [*MATRIX, [[0, 2.0]]], "actions": NAMES, "states": NAMES}),
+    (lr.DecisionProblem.from_payoffs, {"payoffs": EYE}, {"payoffs": MATRIX, "low": [0.5, NAN], "high": [0.5, "1"]}),
+    (COIN.best_response, {"beliefs": EVEN}, {"beliefs": LAW}),
+    (COIN.quantal_response, {"beliefs": EVEN, "temperature": 1.0}, {"beliefs": LAW, "temperature": POSITIVE}),
+    (COIN.invert_quantal_response, {"policy": EVEN, "temperature": 1.0}, {"policy": LAW}),
+    (COIN.changing, {"low": -2.0, "high": 2.0}, {"low": [NAN, "1", 3.0], "high": [NAN, "1"]}),
+    (lr.matching, {"n": 2}, {"n": COUNT}),
+    (lr.newsvendor, {"levels": [0, 1], "price": 3, "cost": 1}, {
+        "levels": [[], [NAN], "ab", [[1.0]], None, [-1, 1]], "price": SIZE, "cost": [*SIZE, 5], "salvage": ["1"],
+    }),
+    (lr.cost_loss, {"cost": 1, "loss": 4}, {"cost": SIZE, "loss": SIZE}),
+    (lr.trading, {"moves": [-1.0, 1.0]}, {"moves": [[0.1, 0.1], [INF]], "fee": SIZE}),
+    (lr.Payoff, {"fn": traded, "actions": [0, 1], "low": -1, "high": 1}, {
+        "fn": [None, "f"], "low": [NAN, 2], "high": [NAN, -2], "knots": [[NAN], "ab"], "outcomes": [(1, 0), 3],
+    }),
+    (lr.Payoff.from_knots, {"payoffs": [[0, 1]], "knots": [0, 1]}, {"payoffs": [[[0]], None], "actions": NAMES[1:2]}),
+    (lr.Quantiles, {"levels": [0.2, 0.5], "values": [0.1, 0.4]}, {
+        "levels": [[0.5, 0.2], [0.0, 1.0], [NAN, 0.5]], "values": [[0.4, 0.1], [NAN, 1], [1.0], "ab"],
+    }),
+    (lr.Samples, {"values": [0.1, 0.4]}, {"values": [[0.1], [NAN, 1], "ab", []]}),
+    (lr.PolyaUrn, {"n_states": 2}, {"n_states": COUNT, "prior": POSITIVE}),
+    (lr.ShrunkUrn, {"problem": COIN, "horizon": 9}, {"problem": PROBLEM, "horizon": [0, 1.5, "x"]}),
+    (lr.Markov, {"transition": STICKY.transition, "window": 1}, {
+        "transition": [EVEN, [[0.3, 0.3], EVEN], [[NAN, 1], EVEN]], "window": [-1, 2, 1.5], "initial": LAW,
+    }),
+    (Scheduled, {"probs_TxS": [EVEN]}, {"probs_TxS": [EVEN, [[0.3, 0.3]], [[NAN, 1]], []]}),
+    (lr.FromFunction, {"fn": lambda history: EVEN, "n_states": 2}, {"fn": [None, "f"], "n_states": COUNT}),
+    (lr.Mixture, {"predictors": [URN, STICKY]}, {"predictors": [[], [URN, None], [URN, lr.PolyaUrn(3)]],
+                                                 "weights": LAW[:4]}),
+    (URN.predict_sequence, {"tokens": [0, 1]}, {"tokens": [*TOKENS, 1, []]}),
+    (URN.start, {"batch_shape": (2,)}, {"batch_shape": [-1, (2, -3), (1.5,), "ab", None]}),
+    (lr.sample, {"predictor": URN, "horizon": 3, "n": 2, "seed": 0}, {
+        "predictor": PREDICTOR, "horizon": COUNT, "n": [-1, 1.5], "seed": SEED,
+    }),
+    (lr.ExactTest, {"delta": 0.1}, {"delta": CHANCE, "horizon": COUNT}),
+    (lr.RegretGap, {"horizon": 9}, {"horizon": COUNT, "alpha": POSITIVE}),
+    (lr.RegretRate, {"horizon": 9}, {"horizon": COUNT, "alpha": POSITIVE}),
+    (lr.VRegret, {"horizon": 9}, {"horizon": COUNT, "test": ["word", None]}),
+    (lr.QuantalResponse, {"temperature": 1.0}, {"temperature": [0, -1, NAN, "x"]}),
+    (lr.Recovery, {}, {"memories": [3, (), (1,), "ab"], "share": CHANCE, "budget": POSITIVE, "trust": [0, 1, "x"]}),
+    (lr.Actions, {}, {"per": [0, -1, 1.5, "ab", [], ["a", "a"], [1]]}),
+    (lr.Guard, {"problem": COIN}, {
+        "problem": PROBLEM, "against": OBJECT, "test": OBJECT, "fallback": ["desk", 0.5, lr.Recovery], "lag": COUNT,
+        "response": OBJECT, "streams": [-1, 1.5, "ab", [], ["a", "a"]], "on_event": [3, "print"],
+    }),
+    (lambda forecast: lr.Guard(COIN).advise(forecast), {"forecast": EVEN}, {"forecast": [*LAW, [EVEN, EVEN]]}),
+    (lambda forecast, step, scale: lr.Guard(COIN).advise(forecast, step=step, scale=scale),
+     {"forecast": EVEN, "step": 1, "scale": 1}, {"step": [*COUNT, 3], "scale": [0, 1.5, NAN, "x", [1, 1]]}),
+    (lambda outcome, action: advised().observe(outcome, action), {"outcome": 1, "action": 0}, {
+        "outcome": [2, -1, 0.5, "x", None, [0, 1]], "action": [2, -1, 0.5, "x", [0, 1]],
+    }),
+    (lambda seed: advised().act(seed), {"seed": 0}, {"seed": SEED}),
+    (lambda streams: lr.Guard(GAME, streams=4).restart(streams), {"streams": [0, 3]}, {
+        "streams": [[0, 4], -1, "all", [True, False]],
+    }),
+    (lr.robustify, {"predictor": URN, "problem": COIN, "horizon": 9}, {
+        "predictor": PREDICTOR, "problem": PROBLEM[1:], "horizon": COUNT, "response": [*OBJECT, lr.BestResponse()],
+        "fallback": [EVEN, "urn"], "test": ["word", URN, lr.ExactTest],
+    }),
+    (lr.AverageRestart, {"predictor": STICKY, "problem": COIN, "window": 1, "extra_window": 5, "horizon": 12}, {
+        "predictor": PREDICTOR, "window": [-1, 0.5], "extra_window": COUNT, "horizon": COUNT,
+    }),
+    (lr.policies.Hedge, {"problem": COIN, "horizon": 9}, {"problem": PROBLEM, "horizon": COUNT, "rate": [0, NAN]}),
+    (lr.policies.FixedShare, {"problem": COIN, "horizon": 9}, {"problem": PROBLEM, "horizon": COUNT}),
+    (lr.policies.RestartHedge, {"problem": COIN, "window": 9}, {"problem": PROBLEM, "window": COUNT}),
+    (lr.policies.Respond, {"predictor": URN, "problem": COIN, "temperature": 1.0}, {
+        "predictor": PREDICTOR, "problem": PROBLEM, "temperature": [0, NAN],
+    }),
+    (lr.external_regret, {"problem": COIN, "policy": lr.policies.Hedge(COIN, 9), "tokens": [0, 1]}, {
+        "problem": PROBLEM, "policy": [URN, [0.5]], "tokens": TOKENS,
+    }),
+    (lr.next_token_tv, {"p": URN, "q": STICKY, "tokens": [0, 1]}, {"p": PREDICTOR[:3], "q": PREDICTOR[:3],
+                                                                   "tokens": TOKENS}),
+    (lr.sequence_tv, {"p": URN, "q": STICKY, "horizon": 3, "n": 4, "seed": 0}, {
+        "p": PREDICTOR[:3], "horizon": COUNT, "n": COUNT, "seed": SEED, "estimator": ["word", None],
+    }),
+    (distances.bounded_mean, {"values_N": [0.1, 0.5], "least": 0, "most": 1}, {
+        "values_N": [[], [2.0], "ab", [NAN]], "least": REAL, "most": REAL, "confidence": CHANCE,
+    }),
+    (adversaries.greedy, {"player": URN, "problem": COIN, "horizon": 3}, {"player": PREDICTOR, "horizon": COUNT}),
+    (lr.compare, {"predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "problem": COIN, "horizon": 3, "n": 2,
+                  "seed": 0}, {
+        "predictors": [None, {}, {"a": 3}], "sources": [None, {}, {"a": 3}], "problem": PROBLEM, "horizon": COUNT,
+        "n": COUNT, "seed": SEED,
+    }),
+    (lr.backtest, {"guard": COIN, "forecasts": [EVEN] * 4, "outcomes": [0, 1, 1, 0]}, {
+        "guard": PROBLEM, "forecasts": [[[0.3, 0.3]] * 4, np.full((4, 3), 1 / 3), None],
+        "outcomes": [[0, 2, 1, 0], [0.5] * 4, [0, 1]], "scale": [[1, 2, 1, 1]],
+    }),
+    (lr.gate, {"new": [1, 0, 1], "current": [0, 0, 1], "low": 0, "high": 1}, {
+        "new": [[0, 5, 1], "ab", [1]], "current": [[NAN, 0, 1]], "low": [2, NAN], "alpha": CHANCE, "lag": COUNT,
+    }),
+    (scoring.problem_of, {"rule": scoring.brier(), "n_actions": 3}, {"rule": ["brier", None], "n_actions": COUNT}),
+    (tips.v_regret, {"p": [0.3, 0.6], "tokens": [1, 0], "tips": [0.5]}, {
+        "p": [[2.0, 0.1], "ab"], "tokens": TOKENS, "tips": [[2.0], "x"],
+    }),
+    (check_predictor, {"predictor": URN, "streams": 2}, {"predictor": PREDICTOR, "streams": COUNT}),
+]  # fmt: skip
+CALLED = {  # what a refusal may call an argument in place of its name
+    "outcome": "state|missing", "n": "streams|matching", "guard": "problem", "price": "payoffs", "salvage": "payoffs",
+    "fee": "payoffs", "loss": "payoffs", "predictor": "robustify", "predictors": "predictor", "sources": "predictor",
+    "outcomes": "state|knots", "window": "transition", "actions": "fn", "rule": "problem", "p": "predictor",
+    "low": "high", "payoffs": "states|knots", "fallback": "predictor", "player": "predictor|policy",
+    "levels": "payoffs", "scale": "shape", "policy": "probabilities", "forecasts": "forecast",
 }  # fmt: skip
-FUNCTIONS = {"adversary", "fn", "loss", "on_event", "progress"}  # what these raise is their own affair
-UNREAD = {"like", "actions", "states", "name", "outcome"}  # where a mask is as good as none, or an outcome is missing
-PASSED_ON = {  # NaN for NaN
-    "DecisionProblem.in_payoffs", "DecisionProblem.regret_in_payoffs", "Payoff.in_payoffs", "Payoff.regret_in_payoffs",
-}  # fmt: skip
+ROWS = [pytest.param(*row, id=getattr(row[0], "__qualname__", str(row[0]))) for row in TABLE]
 
 
-# Finding them
+@pytest.mark.parametrize(("call", "good", "bad"), ROWS)
+def test_a_bad_value_is_refused_by_name(
+    call: Callable[..., Any], good: dict[str, Any], bad: dict[str, list[Any]]
+) -> None:
+    call(**good)
+    for argument, values in bad.items():
+        for value in values:
+            with pytest.raises(
+                (ValueError, TypeError, LawBroken), match=f"{argument}|{CALLED.get(argument, argument)}"
+            ):
+                pytest.fail(f"{argument}={value!r} gave {call(**{**good, argument: value})!r}")
 
 
-class Entry(NamedTuple):
-    name: str
-    call: Callable[[], Callable[..., Any]]  # a fresh one each time: guards and streams remember
-    parameters: tuple[str, ...]
+# What refusals say: what it must be, what it was, and what to do instead
 
 
-IN_FOLDERS = {  # what is tried of folders with more in them than is for everyone
-    "arrays": "",
-    "audits": "Backtest",
-    "evaluate": "Comparison",
-    "forecasts": "",
-    "engine": "",
-    "guard": "",
-    "inputs": "",
-    "policies": "AdaHedge FixedShare Hedge Policy Respond RestartHedge",
-    "predictors": "Scheduled ShrunkUrn Stream",
-    "problems": "",
-    "robust": "Robust algorithm_1 window_needed",
-    "rules": "",
-}
+def probs(shape: tuple[int, ...] | None = None) -> Callable[[Any], Any]:
+    return lambda value: inputs.probs_of(value, 3, "mine", shape)
 
 
-def public_names(module: types.ModuleType) -> list[str]:
-    own = [
-        n for n, v in vars(module).items() if not n.startswith("_") and getattr(v, "__module__", "") == module.__name__
-    ]
-    return getattr(module, "__all__", own)
+def tokens(shape: tuple[int, ...] | None = None) -> Callable[[Any], Any]:
+    return lambda value: inputs.tokens_of(value, 3, "mine", shape)
 
 
-def found() -> Iterator[tuple[str, Any]]:
-    """Every public function and class, under the shortest name."""
-    seen = set()
-    named = {name: getattr(getattr(lr, room), name) for room, names in IN_FOLDERS.items() for name in names.split()}
-    named |= {name: getattr(lr, name) for name in lr.__all__ if name not in lr._LAZY}
-    for module in (
-        lr.evaluate.adversaries,
-        lr.evaluate.distances,
-        lr.evaluate.sources,
-        lr.rules.scoring,
-        lr.rules.tips,
-    ):
-        named[module.__name__.split(".")[-1]] = module
-    for name, thing in sorted(named.items()):
-        if name in IN_FOLDERS:
-            continue
-        inner = [(f"{name}.{n}", getattr(thing, n)) for n in public_names(thing)] if inspect.ismodule(thing) else []
-        for full, each in inner or [(name, thing)]:
-            if callable(each) and id(each) not in seen and not inspect.ismodule(each):
-                seen.add(id(each))
-                yield full, each
+def named(check: Callable[..., Any], **more: Any) -> Callable[[Any], Any]:
+    return lambda value: check(value, "mine", **more)
 
 
-def left_out(name: str, thing: Any) -> bool:
-    doc = (inspect.getdoc(thing) or "").lower()
-    return (
-        name.startswith(FORMULAS)
-        or name in ELSEWHERE
-        or name.split(".")[-1] in INSIDE
-        or "unchecked" in doc
-        or "without its checks" in doc
-        or (isinstance(thing, type) and (issubclass(thing, (tuple, BaseException)) or name in RESULTS | ABSTRACT))
-    )
+def traded_guard(**given: Any) -> Callable[[Any], Any]:
+    return lambda forecast: lr.Guard(TRADE).advise(forecast, **given)
 
 
-def parameters_of(thing: Any) -> tuple[str, ...]:
-    return tuple(p for p in inspect.signature(thing).parameters if p not in MEMORIES | {"self"})
+def observed(outcome: Any) -> None:
+    guard = lr.Guard(TRADE)
+    guard.advise(EVEN)
+    guard.observe(outcome, "long")
 
 
-def entries() -> Iterator[Entry]:
-    for name, thing in found():
-        if not left_out(name, thing):
-            yield Entry(name, lambda thing=thing: taken if thing is lr.take else thing, parameters_of(thing))
-        if not isinstance(thing, type) or name in ABSTRACT | ENGINE:
-            continue
-        for method, function in inspect.getmembers(thing):
-            full = f"{name}.{method}"
-            own = getattr(function, "__module__", None) or ""
-            if method.startswith("_") or not inspect.isroutine(function) or not own.startswith("lowregret"):
-                continue
-            if (name.startswith(FORMULAS) and name not in SUBJECTS) or left_out(full, function):
-                continue
-            if not parameters_of(function):
-                continue
-            if inspect.ismethod(function):  # of the class itself
-                yield Entry(full, lambda thing=thing, m=method: getattr(thing, m), parameters_of(function))
-            else:
-                yield Entry(full, lambda n=name, m=method: bound(n, m), parameters_of(function))
+BIG, THIRDS = np.full((15, 3), 1 / 3), [1 / 3] * 3  # more entries than the short way takes
+WORDS: list[tuple[Callable[[Any], Any], list[Any], str]] = [
+    (probs(), [BIG * 0.99, [0.3, 0.3, 0.3]], "mine must sum to one within 1e-06"),
+    (probs(), [[50.0, 25.0, 25.0]], "off by 99; if these are logits"),
+    (probs(), [np.vstack([BIG, [[0.5, 0.25, 0.2500002]], [[0.3, 0.3, 0.402]]])], "at index (16,); if that is"),
+    (probs(), [[2.0, -1.0, 0.0], torch.tensor([2.0, -1.0, 0.0])], "mine must not be negative, got -1 at index (1"),
+    (probs(), [[NAN] * 3, BIG * NAN], "mine must be numbers that sum to one, got NaN at index (0"),
+    (probs(), [np.ones(3) > 0.5, np.array(["1", "0", "0"])], "mine must be real floating-point numbers, got dtype"),
+    (probs(), [1.0, np.ones(()), EVEN, np.ones((3, 2))], "mine must have a last axis of length 3, got shape"),
+    (probs((2,)), [THIRDS, BIG], "mine must have shape (2, 3), got ("),
+    (probs((15,)), [BIG[None]], "got (1, 15, 3); predict_proba gives a row for each x: take row [0]"),
+    (tokens(), [3, -1, [0, 3], np.uint8([200]), torch.tensor([4])], "mine must lie in 0..2"),
+    (tokens(()), [3, -1, np.int64(3)], "mine must lie in 0..2, got"),
+    (tokens(), [[0, 3, -5]], "got values from -5 to 3 at index (1,)"),
+    (tokens(), [1.0, [0.5], np.array([True]), np.array(["1"])], "mine must be integers in 0..2, got dtype"),
+    (tokens((2,)), [0, [0], [[0, 1]]], "mine must have shape (2,), got"),
+    (lambda v: inputs.sequences_of(v, 3), [0, np.zeros((2, 0), int)], "at least one time step, got shape"),
+    (named(inputs.finite), [INF, "0.5", [0.5], 1j, None, NAN], "mine must be a finite number, got"),
+    (named(inputs.positive), [0, -1.0, "1", None, NAN, INF], "mine must be a positive finite number, got"),
+    (named(inputs.not_negative), [-1, -5e-324, "1", INF], "mine must be a finite number >= 0, got"),
+    (named(inputs.probability), [0, 1, "0.5", NAN, None], "mine must lie strictly between 0 and 1, got"),
+    (named(inputs.whole), [0, 1.0, np.float64(3), "3"], "mine must be a whole number >= 1, got"),
+    (named(inputs.whole, most=3), [4, 0], "mine must be a whole number from 1 to 3, got"),
+    (named(inputs.choice, options=("a", "b")), ["c", 0, None], 'mine must be "a" or "b", got'),
+    (named(inputs.names_of), ["ab", [], ["a", "a"], [1], [""]], "mine must be names, at least one and each once"),
+    (inputs.batch_shape_of, [-1, (2, -3), (1.5,), "ab", None], "batch_shape must be a"),
+    (named(inputs.array_of), [[[1], [1, 2]]], "mine must be an array or a list with rows of one length, got"),
+    (named(inputs.array_of), [np.ma.masked_array([1, 0], [True, False])], "mine must not be masked (fill it"),
+    (Names, [["a", "a"], ["1", "1.0"], ["é", "e\u0301"]], "states must have different names, got"),
+    (lr.DecisionProblem, [[[0, 2]]], "utility must lie in [-1, 1], got values from"),
+    (lambda p: lr.matching(3).invert_quantal_response(p, 0.1), [EVEN], "two actions, this one has 3"),
+    (lambda p: GAME.invert_quantal_response(p, 0.1), [[1e-30, 1 - 1e-30]], "policy is the quantal response to no"),
+    (lr.References, ["", 3], "References"),
+    (lr.Guard, [PAYOFFS], "got list: DecisionProblem.from_payoffs(matrix) makes one of payoffs"),
+    (lambda p: lr.robustify(p, TRADE, 3), [LogisticRegression()], "a classifier of rows: Guarded"),
+    (lambda p: lr.external_regret(GAME, p, [0, 1]), [URN], "policy must act and PolyaUrn only predicts"),
+    (lambda p: lr.external_regret(GAME, p, [0, 1]), [lr.Guard(GAME)], "read guard.regret"),
+    (observed, ["sideways"], "state must be one of the states 'down', 'up', got 'sideways'"),
+    (observed, [1], "given by name, or as lowregret.problems.Positions(1)"),
+    (observed, [None], "got None: it is missing"),
+    (observed, [np.bool_(True)], "a bool means states named True and False, and is not a number"),
+    (lr.Guard(TRADE).observe, ["up"], "advise(forecast) must come first"),
+    (traded_guard(), [0.7], "got shape (); for a chance p of state 1 give [1 - p, p]"),
+    (traded_guard(), [[[0.3, 0.7]]], "got (1, 2); predict_proba gives a row for each x: take row [0]"),
+    (traded_guard(context=1), [EVEN], "context was not declared: Guard(problem, against=Actions(per=..."),
+    (traded_guard(references={"desk": EVEN}), [EVEN], "Guard(problem, against=Actions() + References("),
+    (traded_guard(payoffs=PAYOFFS), [EVEN], "Guard(problem.changing(low, high))"),
+    (lambda n: lr.Guard(TRADE, against=lr.Actions(per=n)), [3], "contexts need a horizon, ExactTest(horizon=...)"),
+    (lambda f: lr.Guard(TRADE, fallback=f), [URN], "take response=QuantalResponse(), Recovery(), or a policy"),
+    (lambda f: lr.Guard(TRADE, fallback=f), [lr.UseReference("desk")], "against=Actions() + References('desk')"),
+    (lr.RegretGap, [None], "horizon=None (unknown) needs delta, the chance of a false alarm"),
+    (lambda delta: lr.RegretGap(6, delta=delta), [0.1], "delta goes with horizon=None"),
+    (lambda T: lr.robustify(URN, COIN, T), [None], "either a horizon or a test such as ExactTest(delta, horizon)"),
+    (lambda test: lr.robustify(URN, COIN, 6, test=test), [lr.RegretGap(6)], "got both"),
+    (lr.robustify(URN, COIN, 6).certificate.at, [7], "step must be at most the horizon 6"),
+]  # fmt: skip
 
 
-def bound(name: str, method: str) -> Callable[..., Any]:
-    assert name in SUBJECTS, f"SUBJECTS needs an example of {name}, to call {method} on"
-    subject = SUBJECTS.get(f"{name}.{method}", SUBJECTS[name])()
-    call = getattr(subject, method)
-    return partial(call, subject.start()) if "memory" in inspect.signature(call).parameters else call
+@pytest.mark.parametrize(("call", "values", "says"), WORDS)
+def test_it_says_what_to_do(call: Callable[[Any], Any], values: list[Any], says: str) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=re.escape(says)):
+            call(value)
 
 
-def taken(index: Any) -> Any:
-    return lr.take(URN.start((2,)), index)
+def test_hints_are_given_only_where_they_fit() -> None:
+    with pytest.raises(ValueError, match=r"got shape \(2,\)$"):  # three states: no chance of "state 1" to complete
+        lr.Guard(lr.rock_paper_scissors()).advise(EVEN)
+    with pytest.raises(ValueError, match=r"got \(2, 2\)$"):  # two rows: which one is not for us to say
+        lr.Guard(TRADE).advise([[0.3, 0.7], [0.3, 0.7]])
 
 
-ENTRIES = {entry.name: entry for entry in entries()}
+# What belongs to another problem
 
 
-def good_arguments(entry: Entry) -> dict[str, Any]:
-    own = FOR.get(entry.name, {})
-    missing = [p for p in entry.parameters if p not in own and p not in GOOD]
-    assert not missing, f"GOOD (or FOR[{entry.name!r}]) needs a good argument for: {', '.join(missing)}"
-    return {p: copy.copy(own.get(p, GOOD.get(p))) for p in entry.parameters}
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_predictors_of_other_states(n: int) -> None:
+    urn, safe = lr.PolyaUrn(3), lr.robustify(lr.PolyaUrn(n), lr.matching(n), 6)
+    for stranger in (lr.PolyaUrn(n), lr.FromFunction(lambda history: THIRDS, n), safe):
+        for call in (
+            lambda p: lr.policies.Respond(p, GAME, 0.1),
+            lambda p: lr.robustify(p, GAME, 6),
+            lambda p: lr.robustify(urn, GAME, 6, fallback=p),
+            lambda p: lr.Guard(GAME, response=lr.QuantalResponse(0.1), fallback=p),
+        ):
+            with pytest.raises(ValueError, match=f"predictor .*same states: .* predicts {n} states, .* has 3"):
+                call(stranger)
 
 
-# Bad values
+def test_what_belongs_to_another_problem() -> None:
+    named = lr.DecisionProblem(COIN.utility, states=["x", "y"])
+    priced = lr.DecisionProblem.from_payoffs([[3.0, 1.0], [1.0, 3.0]])
+    for other, words in {
+        named: r"states \['0', '1'\] against \['x', 'y'\]",
+        lr.matching(3): "2 actions x 2 states.*against.*3 actions",
+        priced: "utility .*, shift 0.0 against 2.0",
+    }.items():
+        with pytest.raises(ValueError, match=f"another problem: .*{words}"):
+            lr.Guard(other, fallback=lr.policies.AdaHedge(COIN))
+    with pytest.raises(ValueError, match=r"another problem: .*states "):
+        lr.robustify(URN, named, 9, fallback=lr.Recovery(safe=lr.ShrunkUrn(COIN, 9)))
+    with pytest.raises(ValueError, match=r"predictors\['h'\].* acts in another problem: .*states"):
+        lr.compare({"h": lr.policies.Hedge(named, 9)}, {"u": URN}, COIN, 3, 2, 0)
 
 
-def bad_values() -> list[Any]:
-    """Values that no parameter, or hardly any, is meant to be."""
-    return [
-        None, math.nan, math.inf, -math.inf, -1, 0, -0.5, 10**400, -(10**400), 10**5000, 2**70, True, False, "x", "",
-        "nan", b"x", [], {}, (), set(), object(), lambda: 0, type, int, slice(None), ..., range(2), 1 + 2j,
-        Decimal("0.5"), Fraction(1, 3), Fraction(1, 10**400), 1e-320, 5e-324, 1e308, -1e308, np.float32(0.3),
-        np.uint8(7), np.int8(-3), np.float16(0.5), np.longdouble(0.5), np.bool_(True), np.complex128(1j),
-        np.array([]), np.array(3), np.array(0.5), np.zeros((0, 2)), np.zeros((2, 0)),
-        np.ma.masked, np.ma.masked_array([1, 0], mask=[True, False]), [np.ma.masked, 1],
-        np.array([None, 1], dtype=object), np.array(["a", "b"]), np.array(["2020-01-01"], dtype="datetime64[D]"),
-        np.array([1 + 1j, 2]), [[1], [1, 2]], [None], ["0", "1"], [0.5, math.nan], {"a": 1}, {"a": URN},
-        torch.tensor(0.5, requires_grad=True), torch.tensor([0.5, 0.5], requires_grad=True), torch.tensor([0, 1]),
-        torch.zeros(2, dtype=torch.float16), torch.nn.Identity(), torch.nn.Linear(2, 2), np.random.default_rng(0),
-        lr.PolyaUrn, URN, lr.PolyaUrn(3), COIN, lr.matching(3), lr.policies.Hedge(COIN, 5),
-        lr.ExactTest(), lr.RegretGap(5),
-        advised(), lr.FromFunction(lambda history: [math.nan, math.nan], 2),
-        lr.FromFunction(lambda history: [2.0, -1.0], 2),
-        lr.FromFunction(lambda history: None, 2), Liar([math.nan, math.nan]), Liar([2.0, -1.0]), Liar(None),
-        Liar([0.5]), json, NotImplemented, np.rec.array([(1, 2)]),
-    ]  # fmt: skip
+@pytest.mark.parametrize("test", [lr.RegretGap(6), lr.RegretRate(6), lr.ExactTest(1 / 6, 6)], ids=lambda t: str(t)[:9])
+def test_past_the_horizon_of_a_test(test: Any) -> None:
+    safe, states = lr.robustify(URN, COIN, test=test), np.arange(8) % 2
+    for call in (safe.alarm_times, safe.predict_sequence):
+        with pytest.raises(ValueError, match="longer than the horizon: 8 steps"):
+            call(states)
+    stream = Stream(safe)
+    for state in states[:6]:
+        stream.update(state)
+    before = stream.state_dict()
+    with pytest.raises(ValueError, match=r"horizon of 6 steps is over.*horizon=None"):
+        stream.update(0)
+    assert stream.state_dict() == before
+
+
+# What is refused changes nothing
+
+
+@pytest.mark.parametrize("n", [None, 4])
+def test_a_guard_and_its_generator_are_not_moved_by_what_is_refused(n: int | None) -> None:
+    """At every step, before and after its advice, alone and in a fleet."""
+    guard, rng, tempted = lr.Guard(GAME, streams=n), np.random.default_rng(0), np.random.default_rng(7)
+    other = lr.Guard(GAME, test=lr.ExactTest(0.01), streams=n).dumps()
+    even, bad = np.full((*guard.shape, 3), 1 / 3), np.full(guard.shape, 3)
+
+    def refused(says: str, call: Callable[..., Any], *given: Any) -> None:
+        before = guard.dumps()
+        with pytest.raises(ValueError, match=says):
+            call(*given)
+        assert guard.dumps() == before
+
+    for _ in range(6):
+        state = rng.integers(3, size=guard.shape)
+        for call, given in ((guard.observe, (state,)), (guard.act, (tempted,)), (guard.skip, ()), (guard.policy, ())):
+            refused("advise", call, *given)
+        refused("forecast", guard.advise, even * 2)
+        refused("forecast", guard.advise, even[..., :2])
+        guard.advise(even)
+        refused("forecast", guard.advise, -even)
+        refused("state", guard.observe, bad)
+        refused("state", guard.observe, bad[..., None])
+        refused("action", guard.observe, state, bad)
+        refused("action", guard.observe, state, state + 0.5)
+        refused("seed", guard.act, -1)
+        refused("streams", guard.restart, [99])
+        refused("delta", guard.loads, other)
+        guard.observe(state)
+    assert tempted.random() == np.random.default_rng(7).random()
+
+
+# What someone else's predictor or policy says is checked before anything is made of it
 
 
 class Liar(lr.Predictor):
-    """Someone else's predictor, whose forecasts are no distributions."""
+    """Its forecasts are no distributions; as a policy, no more are its mixed actions."""
 
     n_states = 2
 
@@ -359,161 +372,52 @@ class Liar(lr.Predictor):
         return (np.zeros(batch_shape, dtype=np.int64),)
 
     def predict(self, memory: Any) -> Any:
-        if self.says is None:
-            return None
-        return np.broadcast_to(np.asarray(self.says), (*memory[0].shape, len(self.says)))
+        return np.broadcast_to(self.says, (*memory[0].shape, len(self.says)))
 
     def update(self, memory: Any, token: Any) -> Any:
         return (memory[0] + 1,)
 
 
-def spoilt(good: Any) -> list[Any]:
-    """A good array made bad: masked, of another type, of another shape, with an entry that is none."""
-    try:
-        array = np.asarray(good)
-    except ValueError:
-        return []
-    if isinstance(good, str) or array.dtype.kind not in "fiu" or not array.size:
-        return []
-    first = np.zeros(array.shape, dtype=bool)
-    first.flat[0] = True
-    nan = array.astype(float)
-    nan.flat[0] = math.nan
-    bad = [
-        array.astype(str), array.astype(object), array.astype(complex), array.astype(np.float16), array[None], nan,
-        array.astype(np.longdouble), torch.tensor(array.astype(float), requires_grad=True), array.astype(float) + 0.5,
-        array - 1, array.astype(np.uint8), np.asfortranarray(array), array.tolist(), torch.tensor(array),
-    ]  # fmt: skip
-    if array.ndim:
-        bad += [
-            np.ma.masked_array(array, mask=first),
-            [np.ma.masked_array(array, mask=first)],
-            np.stack([array, array]),
-        ]
-        bad += [array[:0], array[..., :0], array[..., :1], array * 0 + 10**9, [Fraction(str(x)) for x in array.flat]]
-    return bad
+class LyingPolicy(lr.policies.Policy):
+    problem, start, policy, update = COIN, Liar.start, Liar.predict, Liar.update
+
+    def __init__(self, says: Any) -> None:
+        self.says = says
 
 
-# What must hold
+def played(guard: lr.Guard) -> None:
+    for _ in range(2):
+        guard.advise([1.0, 0.0])
+        guard.observe(1)
 
 
-def no_nan(result: Any) -> None:
-    """No NaN among the numbers of an answer."""
-    if isinstance(result, tuple):
-        for part in result:
-            no_nan(part)
-    elif isinstance(result, float):
-        assert not math.isnan(result), "the answer is NaN"
-    elif isinstance(result, torch.Tensor):
-        no_nan(result.detach().numpy() if result.is_floating_point() else None)
-    elif isinstance(result, np.ndarray) and result.dtype.kind == "f":
-        assert not np.isnan(result).any(), "the answer has NaN in it"
-
-
-def settled(thing: Any) -> None:
-    """Every number of a made object is a plain int, float or bool; every array is one of numbers, read-only."""
-    if not dataclasses.is_dataclass(thing):
-        return
-    for field in dataclasses.fields(thing):
-        value = getattr(thing, field.name)
-        plain = type(value) in (int, float, bool, str, type(None))
-        assert plain or not isinstance(value, (int, float, np.generic, Fraction)), f"{field.name} is kept as {value!r}"
-        if isinstance(value, np.ndarray):
-            assert value.dtype.kind in "fiub", f"{field.name} is kept as an array of {value.dtype}"
-            assert not value.flags.writeable, f"{field.name} can be written to"
-
-
-def memory_of(call: Any) -> Any:
-    """What a guard, a stream or a memory remembers, as text."""
-    subject = getattr(call, "__self__", None)
-    if isinstance(call, partial):
-        return json.dumps(saved(call.args[0]), default=str)
-    if isinstance(subject, lr.Guard):
-        return subject.dumps()
-    return json.dumps(subject.state_dict()) if isinstance(subject, lr.predictors.Stream) else None
-
-
-def is_masked(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(is_masked, value))
-    return isinstance(value, np.ma.MaskedArray)
-
-
-def check(entry: Entry, arguments: dict[str, Any], bad: str | None) -> None:
-    """The call, with one of its arguments bad: an answer without a NaN, or a refusal that names what is bad."""
-    call, given, refusal = entry.call(), None if bad is None else arguments[bad], None
-    before, asked = memory_of(call), f"{entry.name}({bad}={shown(given)})"
-    try:
-        with np.errstate(all="warn", under="ignore"):
-            result = call(**arguments)
-    except Exception as error:
-        refusal = error
-    if (bad in FUNCTIONS and callable(given)) or (entry.name, bad) == ("Payoff", "actions"):  # a caller's own code
-        return
-    if refusal is None:
-        if entry.name not in PASSED_ON:
-            no_nan(result)
-        settled(result)
-        assert bad in UNREAD or not is_masked(given), f"{asked} took a masked array"
-        return
-    assert isinstance(refusal, (ValueError, TypeError, LawBroken)), f"{asked} raised {refusal!r}"
-    words = [bad, *CALLED.get(bad, ())] if bad else []
-    named = isinstance(refusal, (LawBroken, TypeError)) or any(word in str(refusal) for word in words)
-    assert named, f"{asked} is refused without a name: {refusal!r}"
-    assert memory_of(call) == before, f"{asked} was refused, and changed what it remembers"
-
-
-def pool(entry: Entry, parameter: str) -> list[Any]:
-    return bad_values() + spoilt(good_arguments(entry)[parameter])
-
-
-@pytest.mark.parametrize("name", ENTRIES)
-def test_bad_values_are_refused_by_name(name: str) -> None:
-    entry, rng = ENTRIES[name], np.random.default_rng(sum(map(ord, name)))
-    check(entry, good_arguments(entry), None)
-    table = [(p, i) for p in entry.parameters for i in range(len(pool(entry, p)))]
-    rng.shuffle(table)
-    for p, i in table[:EACH]:
-        check(entry, good_arguments(entry) | {str(p): pool(entry, p)[int(i)]}, str(p))
-
-
-# What someone else's predictor says is checked before anything is made of it
-
-
-def in_place_of(good: Any, liar: Liar) -> Any:
-    """The liar where a good argument has a predictor; None where it has none."""
-    if isinstance(good, lr.Predictor):
-        return liar
-    if isinstance(good, dict) and any(isinstance(each, lr.Predictor) for each in good.values()):
-        return {**good, next(iter(good)): liar}
-    if isinstance(good, list) and any(isinstance(each, lr.Predictor) for each in good):
-        return [liar, *good[1:]]
-    return None
-
-
-def put_to_use(made: Any) -> Any:
-    """What the answer would tell its user: one that was only made has asked nobody yet."""
-    if isinstance(made, lr.predictors.Stream):
-        return made.predict()
-    if not isinstance(made, (lr.Predictor, lr.policies.Policy)):
-        return made
-    forms = {"predict_sequence": TOKENS[0], "policy_sequence": TOKENS[0], "predict": made.start()}
-    return [getattr(made, form)(given) for form, given in forms.items() if hasattr(made, form)]
-
-
-@pytest.mark.parametrize("says", [[math.nan, math.nan], [2.0, -1.0], None, [0.5]], ids=str)
+@pytest.mark.parametrize("says", [[NAN, NAN], [2.0, -1.0], [0.5]], ids=str)
 def test_no_answer_is_made_of_what_is_no_distribution(says: Any) -> None:
-    tried = 0
-    for entry in ENTRIES.values():
-        for p in entry.parameters:
-            arguments = good_arguments(entry)
-            arguments[p] = in_place_of(arguments[p], Liar(says))
-            if arguments[p] is None:
-                continue
-            tried += 1
-            try:
-                answer = put_to_use(entry.call()(**arguments))
-            except (ValueError, LawBroken):
-                continue
-            assert answer is None, f"{entry.name} made {shown(answer)} of a {p} that says {says}"
-    assert tried >= 20
+    liar, policy, states = Liar(says), LyingPolicy(says), np.array([[0, 1, 1]])
+    calls: list[Callable[[], Any]] = [
+        lambda: liar.predict_sequence(states),
+        lambda: Stream(liar).predict(),
+        lambda: lr.sample(liar, 3, 2, 0),
+        lambda: lr.Mixture([URN, liar]).predict_sequence(states),
+        lambda: lr.robustify(liar, COIN, 9).predict_sequence(states),
+        lambda: lr.robustify(URN, COIN, test=lr.RegretGap(9), fallback=liar).predict_sequence(states),
+        lambda: lr.AverageRestart(liar, COIN, 1, 2, 9).predict_sequence(states),
+        lambda: lr.policies.Respond(liar, COIN, 0.1).policy_sequence(states),
+        lambda: lr.next_token_tv(liar, URN, states),
+        lambda: lr.sequence_tv(liar, URN, 3, 2, 0),
+        lambda: distances.exact_sequence_tv(URN, liar, 3),
+        lambda: lr.compare({"liar": liar}, {"urn": URN}, COIN, 3, 2, 0),
+        lambda: lr.compare({"urn": URN}, {"liar": liar}, COIN, 3, 2, 0),
+        lambda: adversaries.greedy(liar, COIN, 3),
+        lambda: adversaries.beam(liar, COIN, 3, width=2),
+        lambda: check_predictor(liar),
+        lambda: played(lr.Guard(COIN, response=lr.QuantalResponse(0.1), fallback=liar)),
+        lambda: lr.external_regret(COIN, policy, states),
+        lambda: policy.policy_sequence(states),
+        lambda: lr.compare({"liar": policy}, {"urn": URN}, COIN, 3, 2, 0),
+        lambda: adversaries.greedy(policy, COIN, 3),
+        lambda: played(lr.Guard(COIN, fallback=policy)),
+    ]
+    for i, call in enumerate(calls):
+        with pytest.raises((ValueError, LawBroken)):
+            pytest.fail(f"call {i} gave {call()}")

@@ -1,7 +1,5 @@
 """What is unusual and right is taken; what goes in or comes out is never the memory of what it was asked of."""
 
-import tracemalloc
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.inputs import LARGEST, SMALLEST
 
 COIN, URN = lr.matching(), lr.PolyaUrn(2)
 GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])  # two actions, three states
@@ -64,7 +61,7 @@ def test_single_precision_is_kept() -> None:
 # Numbers
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_tokens_of_any_integer_type(name: str, dtype: Any) -> None:
     predictor, tokens = PREDICTORS[name], np.array([[2, 0, 1, 1], [0, 2, 2, 1]])
@@ -83,33 +80,9 @@ def test_tokens_of_any_integer_type(name: str, dtype: Any) -> None:
 def test_a_bound_does_not_depend_on_the_type_of_a_number() -> None:
     small = lr.AverageRestart(STICKY, COIN, *map(np.uint8, (1, 100, 200)))
     assert small.certificate.regret_bound == lr.AverageRestart(STICKY, COIN, 1, 100, 200).certificate.regret_bound == 1
-    assert (lr.PolyaUrn(2, prior=np.int8(100)).predict_sequence([0, 1, 0]) > 0).all()
-    assert lr.PolyaUrn(2, prior=Fraction(1, 2)).predict_sequence([0, 1]).dtype == np.float64
     for number in (1, np.float32(0.5), np.int64(2)):
         soft = lr.Guard(GAME, test=lr.ExactTest(horizon=np.int64(6)), response=lr.QuantalResponse(number))
         assert np.allclose(soft.advise([0.2, 0.3, 0.5]).policy, GAME.quantal_response([0.2, 0.3, 0.5], number))
-
-
-@pytest.mark.parametrize("value", [SMALLEST, LARGEST])
-@pytest.mark.parametrize("horizon", [9, None])
-def test_numbers_just_within_reach_give_numbers(value: float, horizon: int | None) -> None:
-    guard = lr.Guard(COIN, test=lr.ExactTest(horizon=horizon), response=lr.QuantalResponse(value), fallback=URN)
-    for t in range(9):
-        assert np.isfinite(guard.advise(np.eye(2)[t % 2]).policy).all()
-        guard.observe(t // 2 % 2)
-        assert not np.isnan(guard.evidence[0])
-    assert 0 <= guard.certificate.at(9).regret_bound <= COIN.span
-
-
-def test_utilities_next_to_nothing_are_nothing() -> None:
-    tiny = lr.DecisionProblem([[1e-310, -1e-320], [0.0, 5e-324]])
-    assert tiny.span == 0
-    for problem in (tiny, lr.DecisionProblem([[2e-100, 0.0], [0.0, 2e-100]])):
-        guard = lr.Guard(problem, test=lr.ExactTest(horizon=5))
-        guard.advise([0.5, 0.5])
-        guard.observe(1)
-        assert np.isfinite(guard.evidence[0])
-        assert guard.certificate.regret_bound <= problem.span
 
 
 # Sizes
@@ -142,59 +115,7 @@ def test_fleets_of_no_streams() -> None:
     assert PREDICTORS["Robust"].alarm_times(np.zeros((0, 4), dtype=np.int64)).shape == (0,)
 
 
-def test_many_actions_take_the_memory_of_their_matrix() -> None:
-    problem = lr.matching(500)
-    tracemalloc.start()
-    try:
-        guard = lr.Guard(problem, test=lr.ExactTest(horizon=100))
-        guard.advise(np.full(500, 1 / 500))
-        guard.observe(3)
-        guard.restart()
-        bound, peak = guard.certificate.regret_bound, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert 0 < bound <= 1
-    # Bets on every action in every state take a few such matrices; a cube of differences would take 500.
-    assert peak < 20 * problem.utility.nbytes
-
-
-# Someone else's policies and modules; test_bad_values.py has predictors
-
-
-class Plays(lr.policies.Policy):
-    problem = COIN
-
-    def __init__(self, mixed: Any) -> None:
-        self.mixed = mixed
-
-    def start(self, batch_shape: tuple[int, ...] = (), like: Any = None) -> Any:
-        return (np.zeros(batch_shape, dtype=np.int64),)
-
-    def policy(self, memory: Any) -> Any:
-        return np.broadcast_to(np.asarray(self.mixed, dtype=float), (*memory[0].shape, 2))
-
-    def update(self, memory: Any, token: Any) -> Any:
-        return (memory[0] + 1,)
-
-
-def plays_on(guard: lr.Guard) -> None:
-    for _ in range(2):
-        guard.advise([1.0, 0.0])
-        guard.observe(1)
-
-
-@pytest.mark.parametrize("mixed", [[np.nan, np.nan], [2.0, -1.0], [0.5, 0.6]], ids=str)
-def test_what_someone_else_s_policy_plays_is_checked(mixed: Any) -> None:
-    liar, tokens = Plays(mixed), np.array([[0, 1, 1]])
-    for call in (
-        lambda: lr.external_regret(COIN, liar, tokens),
-        lambda: liar.policy_sequence(tokens),
-        lambda: lr.compare({"liar": liar}, {"urn": URN}, COIN, 3, 2, 0),
-        lambda: lr.evaluate.adversaries.greedy(liar, COIN, 3),
-        lambda: plays_on(lr.Guard(COIN, fallback=liar)),
-    ):
-        with pytest.raises(ValueError, match="the probabilities of Plays"):
-            call()
+# Someone else's classes and modules
 
 
 def test_a_subclass_is_asked_for_what_it_overrides() -> None:

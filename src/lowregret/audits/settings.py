@@ -104,7 +104,6 @@ class AuditSettings:
             fdr=inputs.probability(self.fdr, "fdr"),
             tolerance=tolerance,
             horizon=inputs.horizon_or_none(self.horizon),
-            cluster=inputs.flag(self.cluster, "cluster"),
         )
         currency = self.currency
         if currency is not None and not (

@@ -87,7 +87,7 @@ class Comparison:
 
     def quantiles(self, predictor: str, source: str, levels: Sequence[float] = _SHOWN) -> np.ndarray:
         """Below which regret these shares of the sequences stay, ``[len(levels)]``."""
-        levels = inputs.listed(levels, "levels", inputs.probability)
+        levels = [inputs.probability(level, "levels") for level in levels]
         return np.quantile(self.regrets(predictor, source), levels)
 
     def difference(self, predictor: str, other: str, source: str) -> Estimate:
@@ -159,7 +159,7 @@ class Comparison:
             import pandas as pd  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError("to_frame needs pandas: pip install pandas", name="pandas") from error
-        by_sequence, rows, sequences = inputs.flag(by_sequence, "by_sequence"), [], []
+        rows, sequences = [], []
         for cell in self.cells:
             about, regret_N = {"source": cell.source, "predictor": cell.predictor}, self.regrets(*cell[:2])
             if by_sequence:

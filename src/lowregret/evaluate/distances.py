@@ -143,8 +143,6 @@ def bounded_mean(values_N: Any, least: float, most: float) -> Estimate:
     if isinstance(values_N, np.ndarray) and values_N.dtype == bool:
         values_N = values_N.astype(np.float64)  # shares of events
     values_N = inputs.numbers_of(values_N, "values_N", "a list of numbers")
-    if most - least > inputs.LARGEST:
-        raise ValueError(f"least and most must be closer than {inputs.LARGEST:g}, got {least:g} and {most:g}")
     if values_N.ndim != 1 or not values_N.size or not ((values_N >= least) & (values_N <= most)).all():
         raise ValueError(
             f"values_N must be numbers from least {least:g} to most {most:g}, got {inputs.shown(values_N)}"

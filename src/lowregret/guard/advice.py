@@ -1,15 +1,13 @@
 """What to do in a step, as ``advise`` answers."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..engine import Engine
 from ..engine.responses import best_actions
 from .state import PendingStep
-
-if TYPE_CHECKING:
-    from .guard import Guard
 
 
 class Advice:
@@ -21,8 +19,8 @@ class Advice:
     ([1.0, 0.0], 0, True, 1.0)
     """
 
-    def __init__(self, guard: "Guard", rows_NxW: np.ndarray, pending: PendingStep) -> None:
-        self._engine, self._rows, self._alone = guard.engine, rows_NxW, guard.is_alone
+    def __init__(self, engine: Engine, rows_NxW: np.ndarray, is_alone: bool, pending: PendingStep) -> None:
+        self._engine, self._rows, self._alone = engine, rows_NxW, is_alone
         self._waiting, self.step = pending.step, pending.number
 
     @property

@@ -231,7 +231,7 @@ class Guard:
             waiting = tuple(sorted([*kept, pending], key=lambda one: one.number))
             self._state = now.changed(fresh, rows_NxW=rows, advised=max(now.advised, number), waiting=waiting)
         announce(fresh, self.on_event)
-        return Advice(self, rows, pending)
+        return Advice(self.engine, rows, self.is_alone, pending)
 
     def _advise_quickly(self, loop: Loop, forecast_S: np.ndarray) -> Advice | None:
         """The usual case, one stream in the compiled loop; None: it is another case."""
@@ -248,7 +248,7 @@ class Guard:
             self._state = State(
                 now.rows_NxW, now.streams, now.given, number, (pending,), now.events, now.changes + 1, now.note
             )
-        return Advice(self, now.rows_NxW, pending)
+        return Advice(self.engine, now.rows_NxW, self.is_alone, pending)
 
     def _observe_quickly(self, loop: Loop, state: int, action: Any) -> bool:
         """The same for an outcome; False: it is another case."""
@@ -308,7 +308,7 @@ class Guard:
 
     def advice(self, *, step: int | None = None) -> Advice:
         """What was advised in a step that waits for its outcome, by default the last."""
-        return Advice(self, self._state.rows_NxW, self._waiting(step, last=True))
+        return Advice(self.engine, self._state.rows_NxW, self.is_alone, self._waiting(step, last=True))
 
     def policy(self, *, step: int | None = None) -> np.ndarray:
         """The mixed action ``[..., A]`` of a step that waits for its outcome, by default the last that was advised."""

@@ -260,8 +260,7 @@ class RestartHedge(Policy):
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
-        length, averaged = inputs.whole(self.window, "window"), inputs.flag(self.averaged, "averaged")
-        inputs.keep(self, window=length, averaged=averaged)
+        inputs.keep(self, window=inputs.whole(self.window, "window"))
         inputs.keep(self, rate=self._hedge.rate)
 
     @cached_property

@@ -48,8 +48,7 @@ class FromFunction(Predictor):
 
     def __post_init__(self) -> None:
         inputs.function(self.fn, "fn", "the history")
-        n_states, batched = inputs.whole(self.n_states, "n_states"), inputs.flag(self.batched, "batched")
-        inputs.keep(self, n_states=n_states, batched=batched)
+        inputs.keep(self, n_states=inputs.whole(self.n_states, "n_states"))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HistoryMemory:
         return no_history(batch_shape, like)

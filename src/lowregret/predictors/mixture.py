@@ -58,7 +58,7 @@ class Mixture(Predictor):
             if not hasattr(part, "predict") or not hasattr(part, "n_states"):
                 raise ValueError(f"predictors[{i}] must be a Predictor, got {type(part).__name__}")
             has_states(part, parts[0].n_states, "first of the predictors")
-        weights = np.full(N, 1 / N) if self.weights is None else inputs.table_of(self.weights, "weights")
+        weights = np.full(N, 1 / N) if self.weights is None else inputs.numbers_of(self.weights, "weights", "numbers")
         if weights.shape != (N,):
             raise ValueError(f"weights must be one for each of the {N} predictors, got shape {weights.shape}")
         if not (inputs.probs_of(weights, N, "weights") > 0).all():

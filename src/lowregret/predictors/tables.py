@@ -26,7 +26,7 @@ class Scheduled(Predictor):
     n_states: int = field(init=False)
 
     def __post_init__(self) -> None:
-        table = inputs.table_of(self.probs_TxS, "probs_TxS")
+        table = inputs.numbers_of(self.probs_TxS, "probs_TxS", "numbers")
         if table.ndim != 2 or 0 in table.shape:
             raise ValueError(f"probs_TxS must have shape [steps, states] with at least one of each, got {table.shape}")
         table = inputs.probs_of(table, table.shape[1], "probs_TxS")
@@ -88,14 +88,14 @@ class Markov(Predictor):
 
     def __post_init__(self) -> None:
         length = inputs.whole(self.window, "window", least=0)
-        table = inputs.table_of(self.transition, "transition")
+        table = inputs.numbers_of(self.transition, "transition", "numbers")
         n = int(table.shape[-1]) if table.ndim else 0
         if n == 0 or table.ndim != length + 1 or len(set(table.shape)) > 1:
             raise ValueError(
                 f"transition must have shape (S,) * window + (S,), here {length + 1} equal axes, got {table.shape}"
             )
         table = inputs.probs_of(table, n, "transition").reshape(-1, n)
-        initial = np.full(n, 1 / n) if self.initial is None else inputs.table_of(self.initial, "initial")
+        initial = np.full(n, 1 / n) if self.initial is None else inputs.numbers_of(self.initial, "initial", "numbers")
         # One table for both: row 0 holds the initial distribution, row 1 + context the transition from that context.
         table = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
         table.setflags(write=False)

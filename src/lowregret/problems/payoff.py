@@ -56,7 +56,7 @@ class Payoff:
     def __post_init__(self) -> None:
         inputs.function(self.fn, "fn", "an action and an array of outcomes")
         low, high = inputs.finite(self.low, "low"), inputs.finite(self.high, "high")
-        if not low < high or not high - low < inputs.LARGEST:
+        if not low < high or not high - low < math.inf:
             raise ValueError(f"low must be below high, got {low:.6g} and {high:.6g}")
         inputs.keep(self, low=low, high=high, actions=_listed(self.actions), outcomes=_range(self.outcomes))
         _ = self.action_names  # all different

@@ -64,8 +64,6 @@ class RegretGap(QuantalTest):
             self,
             horizon=inputs.horizon_or_none(self.horizon),
             alpha=inputs.positive(self.alpha, "alpha"),
-            span_aware=inputs.flag(self.span_aware, "span_aware"),
-            sharp=inputs.flag(self.sharp, "sharp"),
         )
         if self.sharp and (self.horizon is None or self.span_aware):
             raise ValueError("sharp needs a horizon, and takes the problem's contrast by itself: without span_aware")
