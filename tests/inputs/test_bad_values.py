@@ -146,7 +146,7 @@ TABLE: list[tuple[Callable[..., Any], dict[str, Any], dict[str, list[Any]]]] = [
         "outcomes": [[0, 2, 1, 0], [0.5] * 4, [0, 1]], "scale": [[1, 2, 1, 1]],
     }),
     (lr.gate, {"new": [1, 0, 1], "current": [0, 0, 1], "low": 0, "high": 1}, {
-        "new": [[0, 5, 1], "ab", [1]], "current": [[NAN, 0, 1]], "low": [2, NAN], "alpha": CHANCE, "lag": COUNT,
+        "new": [[0, 5, 1], "ab"], "current": [[NAN, 0, 1]], "low": [2, NAN], "alpha": CHANCE, "lag": COUNT,
     }),
     (scoring.problem_of, {"rule": scoring.brier(), "n_actions": 3}, {"rule": ["brier", None], "n_actions": COUNT}),
     (tips.v_regret, {"p": [0.3, 0.6], "tokens": [1, 0], "tips": [0.5]}, {
