@@ -1,6 +1,7 @@
 """The commands: ``demo | verify`` (extra: ``cli``) and ``reproduce`` (and ``torch``)."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,7 +90,7 @@ def _app() -> "typer.Typer":
 
             chosen, folder = program.preset_named(preset, seed), out or Path("results") / preset
             try:
-                with deterministic(repeatable):
+                with deterministic() if repeatable else nullcontext():
                     program.reproduce(chosen, folder, device)
             except KeyboardInterrupt:
                 typer.echo("\nStopped. The same command continues where it was.", err=True)

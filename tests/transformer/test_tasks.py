@@ -153,7 +153,7 @@ def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = task.batch(7, slice(None), T, data.generator("cpu", 0), None)
     assert plain.tokens_BxT.sum(-1).tolist()[4:] == [0, 0, 0]  # nothing was played yet
     assert torch.equal(plain.tokens_BxT[:4], data.sequences(source, 4, T, data.generator("cpu", 0)))
-    task.played_NxT = torch.ones((5, T), dtype=torch.uint8)
+    task.played_NxT = torch.ones((5, T), dtype=torch.int64)
     for share, n, away, played in ((0.25, 8, 2, 2), (0.5, 8, 0, 4), (0.5, 7, 0, 3), (0.5, 1, 0, 0), (0.0, 4, 2, 0)):
         task.play_share = share
         tokens = task.batch(n, slice(None), T, data.generator("cpu", 0), None).tokens_BxT

@@ -143,19 +143,6 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
     assert seen[0][:32].bool().all()
 
 
-# Runs
-
-
-def test_a_context_beyond_the_recording_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"at most the longest sequence to learn from, 10 tokens, got 12"):
-        train(
-            Imitate(Recording.of(RAGGED, held_out=0)),
-            tmp_path / "m.safetensors",
-            TrainingSettings(size=(12, 16, 2, 1, 16)),
-        )
-    assert not list(tmp_path.iterdir())
-
-
 def test_divergences_are_from_algorithm_1() -> None:
     """By hand: the mean divergence of the base's laws and responses from the robust ones, on the same sequences."""
     coin, T = lr.matching(), 16

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -179,27 +180,14 @@ def test_a_run_that_stopped_anywhere_ends_the_same(kind: str, tmp_path: Path) ->
         stopped(tasks(kind), path, EIGHT, stop, **every)
         assert path.with_suffix(".state.safetensors").exists() == (stop > 2)  # saved after steps 3 and 6
         same(train(tasks(kind), path, EIGHT, **every), whole)
-        assert [p["step"] for p in metrics_of(path)] == [2, 4, 6, 8]
-        assert [p["loss"] for p in metrics_of(path)] == [p["loss"] for p in metrics_of(whole_path)]
+        lines = metrics_of(path)
+        assert [p["step"] for p in lines] == [2, 4, 6, 8]
+        assert [p["loss"] for p in lines] == [p["loss"] for p in metrics_of(whole_path)]
+        for before, p in pairwise([{"seconds": 0.0}, *lines]):  # the clock goes on with the run
+            took = p["seconds"] - before["seconds"]
+            assert p["tokens_per_second"] * took == pytest.approx(2 * EIGHT.batch * SMALL.context, rel=1e-6)
         assert sorted(file.name for file in tmp_path.glob(f"{stop}*")) == [f"{stop}.json", f"{stop}.safetensors"]
     same(train(tasks(kind), whole_path, EIGHT), whole)  # finished: read, not trained
-
-
-def test_seconds_and_speed_go_on_with_the_run(tmp_path: Path) -> None:
-    path = tmp_path / "m.safetensors"
-    stopped(
-        tasks("imitate"),
-        path,
-        EIGHT,
-        4,
-        save_every=4,
-        report_every=2,
-    )
-    train(tasks("imitate"), path, EIGHT, save_every=4, report_every=2)
-    lines = metrics_of(path)
-    for before, p in pairwise([{"seconds": 0.0}, *lines]):
-        took = p["seconds"] - before["seconds"]
-        assert p["tokens_per_second"] * took == pytest.approx(2 * EIGHT.batch * SMALL.context, rel=1e-6)
 
 
 def test_a_task_that_served_another_run_starts_afresh(tmp_path: Path) -> None:
@@ -209,17 +197,11 @@ def test_a_task_that_served_another_run_starts_afresh(tmp_path: Path) -> None:
 
 def test_a_run_that_is_lost_says_so(tmp_path: Path) -> None:
     """Steps far too large: what was saved stays finite."""
-    wild = Optimiser(1e30, 1e30, 0, False, (0.9, 0.95), 1e-8, 0.0, None)
+    lost = replace(EIGHT, optimiser=Optimiser(1e30, 1e30, 0, False, (0.9, 0.95), 1e-8, 0.0, None))
     for name, save_every, report_every in (("a", 1, 1), ("b", 1, 10), ("c", 10, 2)):
         path = tmp_path / f"{name}.safetensors"
         with pytest.raises(ValueError, match=r"training was lost by step \d+: the loss or the weights"):
-            train(
-                tasks("imitate"),
-                path,
-                replace(EIGHT, optimiser=wild),
-                save_every=save_every,
-                report_every=report_every,
-            )
+            train(tasks("imitate"), path, lost, save_every=save_every, report_every=report_every)
         assert not path.exists()
         for state in tmp_path.glob(f"{name}.state.safetensors"):
             assert all(bool(value.isfinite().all()) for value in checkpoints.read(state).tensors.values())
@@ -266,16 +248,6 @@ def same(one: Transformer, other: Transformer) -> None:
         assert torch.equal(a, b), name
 
 
-def script(tmp_path: Path, text: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-    """A Python program beside the tests, in one thread."""
-    path = tmp_path / "program.py"
-    path.write_text(text)
-    places = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(Path(__file__).resolve().parents[2])]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, places)), **environment}
-    command = [sys.executable, str(path), *map(str, arguments)]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 TWO = """
 import sys, torch
 torch.set_num_threads(1)
@@ -291,12 +263,14 @@ SHARED = TrainingSettings(size=SMALL, steps=5, batch=8, optimiser=PLAIN)
 
 @pytest.mark.long
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    port = str(free_port())
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-    processes = [script(tmp_path, TWO, tmp_path, RANK=str(rank), **meeting) for rank in range(2)]
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(s.getsockname()[1]), "WORLD_SIZE": "2"}
+    places = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(Path(__file__).resolve().parents[2])]
+    env = {**os.environ, **meeting, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    command = [sys.executable, "-c", TWO, str(tmp_path)]
+    for process in [subprocess.Popen(command, env={**env, "RANK": str(rank)}) for rank in range(2)]:
+        assert process.wait(timeout=120) == 0
     for kind in KINDS:
         alone = train(tasks(kind), tmp_path / f"one-{kind}.safetensors", SHARED, report_every=1)
         losses = [[p["loss"] for p in metrics_of(tmp_path / f"{n}-{kind}.safetensors")] for n in ("one", "two")]
@@ -304,14 +278,6 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
         theirs = load(tmp_path / f"two-{kind}.safetensors").decoder
         for a, b in zip(alone.decoder.parameters(), theirs.parameters(), strict=True):
             torch.testing.assert_close(a, b, atol=1e-4, rtol=0)
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -324,6 +290,10 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
             "robust is for 16 steps, the decoder's context is 32",
         ),
         (lambda: train(Imitate(short), path, settings), "source has a context of 16"),
+        (
+            lambda: train(Imitate(Recording.of([0, 1, 1] * 10, held_out=0)), path, settings),
+            "at most the longest sequence to learn from, 30 tokens, got 32",
+        ),
         (lambda: train(Imitate(source), path, settings, init=short), "init must be of the same size"),
         (lambda: train(Imitate(source), tmp_path / "m.json", settings), r"path must end in \.safetensors"),
         (lambda: Masked(source, source), r"robust must be robustify\(base, problem, horizon\)"),

@@ -11,8 +11,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..arrays import Array, namespace, to_numpy
 
-_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-
 
 def machine(device: torch.device) -> dict[str, str]:
     """What a run is on, to be written down."""
@@ -87,18 +85,15 @@ def attention() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deterministic(asked: bool = True) -> Iterator[None]:
+def deterministic() -> Iterator[None]:
     """Inside, a seed gives the same model twice on one GPU, where torch can; attention is not fused then, and slower.
 
     Torch warns of what it cannot repeat. A CPU repeats without it.
     """
-    before = torch.are_deterministic_algorithms_enabled(), os.environ.get(_WORKSPACE)
-    if asked:
-        os.environ.setdefault(_WORKSPACE, ":4096:8")  # without it cuBLAS may sum in another order; read when it begins
-        torch.use_deterministic_algorithms(True, warn_only=True)
+    # Without it cuBLAS may sum in another order; it is read when cuBLAS begins.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0])
-        if before[1] is None:
-            os.environ.pop(_WORKSPACE, None)
+        torch.use_deterministic_algorithms(False)

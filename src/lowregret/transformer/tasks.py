@@ -269,8 +269,7 @@ class Distil(Task):
         greedy = data.greedy_choice(home_NxT, self.robust.problem.utility, self.robust.temperature, random)
         fresh_NxT = data.roll(decoder, self.play_count, T, greedy)
         kept = [] if self.played_NxT is None else [self.played_NxT]
-        small = fresh_NxT.to(torch.uint8 if self.n_states <= 256 else torch.int64)
-        self.played_NxT = torch.cat([*kept, small])[-self.pool :]
+        self.played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
 
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base: Forecast | None) -> Batch:
         if self._now is None:
@@ -300,7 +299,7 @@ class Distil(Task):
         if from_pool:
             assert self.played_NxT is not None
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=random.device)
-            parts.append(self.played_NxT[which].long())
+            parts.append(self.played_NxT[which])
         tokens_BxT = torch.cat([part[rows] for part in parts])
         weights_BxT = None
         if isinstance(self.source, Recording):  # after the end of a recorded sequence nothing is known

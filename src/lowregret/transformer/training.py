@@ -130,8 +130,11 @@ class Training:
         self.types = settings.types(self.device)
         self.about = {"task": described(task), "settings": asdict(settings), "init": described(init)}
         self.about = json.loads(json.dumps(self.about))  # as it will be read back
-        self.finished = self._finished()
-        if self.finished is not None:
+        self.finished: Transformer | None = None
+        if self.path.exists():  # an earlier run came to its end
+            found = checkpoints.read(self.path)
+            refuse_other(found.about, self.about, self.path)
+            self.finished = Transformer(checkpoints.decoder_of(found).to(self.device).eval())
             return
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
@@ -256,14 +259,6 @@ class Training:
         if self.n_processes > 1:
             dist.barrier()
         return Transformer(self.decoder)
-
-    def _finished(self) -> Transformer | None:
-        """The model, if an earlier run came to its end; one made otherwise is refused."""
-        if not self.path.exists():
-            return None
-        found = checkpoints.read(self.path)
-        refuse_other(found.about, self.about, self.path)
-        return Transformer(checkpoints.decoder_of(found).to(self.device).eval())
 
     def _base(self) -> Forecast | None:
         """The base model's forecast in the types of the run, where the base is a decoder."""
