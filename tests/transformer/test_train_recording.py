@@ -54,13 +54,6 @@ def test_a_chain_is_learnt_from_its_recording(tmp_path: Path) -> None:
     assert abs(found.model - own.mean()) < 0.01  # on the same tokens: how far the law learnt is from the chain's
     assert abs(found.model - exact) < 0.01 + spread
     assert found.model < found.frequencies - 0.1
-    assert found.tokens == 6000
-    counts = np.bincount(tokens[:30].ravel()) + 1
-    assert found.frequencies == pytest.approx(-np.log(counts / counts.sum())[tokens[30:]].mean(), rel=1e-12)
-    urn = -np.log(np.take_along_axis(lr.PolyaUrn(2).predict_sequence(held), held[..., None], -1)).mean()
-    assert found.urn == pytest.approx(urn, rel=1e-12)
-    said = -np.log(np.take_along_axis(model.predict_sequence(held), held[..., None], -1).astype(float)).mean()
-    assert found.model == pytest.approx(said, rel=1e-9)
 
 
 def test_every_token_held_out_counts_once_whatever_the_lengths() -> None:
