@@ -1,6 +1,6 @@
 # Every target sets up its own virtual environment first (seconds once it is there).
 #   make demo    regret on the paper's eight sources and against an adversary: tables, figure, JSON
-#   make verify  every statement of the paper as a check: a line each, report, JSON
+#   make verify  every statement of the paper as a check: what was found of each, JSON
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, report
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits

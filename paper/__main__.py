@@ -1,5 +1,9 @@
-"""``python -m paper``: its commands."""
+"""``python -m paper``: its commands, or which extra they need."""
 
-from .app import main
+import sys
 
-main()
+try:
+    from .app import app
+except ModuleNotFoundError as error:
+    sys.exit(f"the command line needs {error.name}: pip install 'lowregret[cli]'")
+app(prog_name="python -m paper")

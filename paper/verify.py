@@ -1,4 +1,4 @@
-"""``python -m paper verify``: every statement of the paper checked, a line as each is done; a report and JSON."""
+"""``python -m paper verify``: every statement of the paper checked, its claims shown as it is done; JSON at the end."""
 
 import importlib.util
 import json
@@ -9,7 +9,6 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,7 +17,8 @@ import typer
 
 from lowregret import __version__, inputs
 
-from .statements import AMENDS, REFUTES, VERDICTS, Claim, Statement, all_statements
+from .statements import all_statements
+from .statements.claims import AMENDS, REFUTES, VERDICTS, Claim, Statement
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Verdict:
     claims: tuple[Claim, ...] = ()
     refuted: tuple[Claim, ...] = ()  # one for each quotation, computed against it
     note: str = ""  # why it failed, or was skipped
-    seconds: float = 0.0  # on the terminal only: files are the same in every run
+    seconds: float = 0.0  # on the terminal only: the file is the same in every run
 
     @property
     def in_words(self) -> str:
@@ -40,6 +40,7 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the time it took, as plain JSON values."""
         stated = self.statement
+        pairs = zip(stated.quotes, self.refuted, strict=False)
         return {
             "name": stated.name,
             "section": stated.section,
@@ -51,9 +52,7 @@ class Verdict:
             "sharper": stated.sharper or None,
             "how": stated.how,
             "claims": [_as_json(claim) for claim in self.claims],
-            "refuted": [
-                {"quote": quote, **_as_json(claim)} for quote, claim in zip(stated.quotes, self.refuted, strict=False)
-            ],
+            "refuted": [{"quote": quote, **_as_json(claim)} for quote, claim in pairs],
             "note": self.note or None,
         }
 
@@ -131,10 +130,7 @@ def selected(only: list[str]) -> list[Statement]:
 
 
 def verify(statements: list[Statement], out: Path, jobs: int = 2) -> bool:
-    """Examine statements, say what was found of each as it is done, write report.md and verify.json; whether all hold.
-
-    Both files are written at the end, and are the same in every run.
-    """
+    """Examine statements, say what was found of each as it is done, write verify.json; whether all hold."""
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Verdict] = {}
     for outcome in run(statements, jobs):
@@ -143,71 +139,46 @@ def verify(statements: list[Statement], out: Path, jobs: int = 2) -> bool:
     outcomes = [found[statement.name] for statement in statements]
     typer.echo(f"\n{summary(outcomes)}")
     (out / "verify.json").write_text(json.dumps(as_json(outcomes), indent=1) + "\n")
-    (out / "report.md").write_text(report(outcomes))
-    typer.echo(f"Written to {out}: report.md, verify.json")
+    typer.echo(f"Written to {out}: verify.json")
     return as_json(outcomes)["passed"]
 
 
 def _say(count: str, outcome: Verdict) -> None:
-    """The verdict with the claim that decides, and of what is refuted the first sentence and what was computed."""
+    """The verdict; what is refuted, by which computation, and what holds instead; all claims."""
+    stated = outcome.statement
     colour = {"failed": "red", "skipped": None}.get(outcome.verdict, "yellow" if outcome.verdict in AMENDS else "green")
     words = "FAILED" if outcome.verdict == "failed" else outcome.in_words
-    name = typer.style(f"{outcome.statement.name}: {words}", fg=colour, bold=True)
-    typer.echo(f"{count}  {name}  ({outcome.seconds:.1f} s)")
-    if outcome.note:
-        typer.echo(f"       {outcome.note}")
-    for claim in outcome.claims[:1]:
-        typer.echo(f"       {claim}" + (f", {claim.used} used" if claim.used else ""))
-    for quote, claim in list(zip(outcome.statement.quotes, outcome.refuted, strict=False))[:1]:
-        typer.secho(f'       the paper: "{quote}"\n       against it: {claim}', dim=True)
+    lines = [outcome.note] if outcome.note else []
+    for quote, claim in zip(stated.quotes, outcome.refuted, strict=False):
+        lines += [f'the paper: "{quote}"', f"against it: {claim}"]
+    lines += [f"instead: {stated.corrected}"] if stated.corrected else []
+    lines += [f"{claim}" + (f", {claim.used} used" if claim.used else "") for claim in outcome.claims]
+    name = typer.style(f"{stated.name}: {words}", fg=colour, bold=True)
+    typer.echo("\n       ".join([f"{count}  {name}  ({outcome.seconds:.1f} s)", *lines]))
 
 
 def as_json(outcomes: list[Verdict]) -> dict[str, Any]:
     """What verify.json holds."""
     passed = not any(outcome.verdict == "failed" for outcome in outcomes)
-    counts = {name: counted(group) for name, group in groups(outcomes).items()}
     statements = [outcome.to_dict() for outcome in outcomes]
-    return {"lowregret": __version__, "passed": passed, "counts": counts, "statements": statements}
+    return {"lowregret": __version__, "passed": passed, "counts": counts(outcomes), "statements": statements}
 
 
-def groups(outcomes: list[Verdict]) -> dict[str, list[Verdict]]:
-    """What the paper says, and what is beyond it: they are counted apart."""
-    return {
-        "of the paper": [outcome for outcome in outcomes if outcome.statement.of_the_paper],
-        "beyond the paper": [outcome for outcome in outcomes if not outcome.statement.of_the_paper],
-    }
-
-
-def counted(outcomes: list[Verdict]) -> dict[str, int]:
-    """How many have each verdict, in words; those that nothing has are left out."""
-    found = [outcome.in_words for outcome in outcomes]
-    return {words: found.count(words) for words in (*VERDICTS.values(), "failed", "skipped") if words in found}
+def counts(outcomes: list[Verdict]) -> dict[str, dict[str, int]]:
+    """How many have each verdict, in words: what the paper says and what is beyond it apart."""
+    found: dict[str, dict[str, int]] = {"of the paper": {}, "beyond the paper": {}}
+    for words in (*VERDICTS.values(), "failed", "skipped"):
+        for outcome in outcomes:
+            if outcome.in_words == words:
+                group = found["of the paper" if outcome.statement.of_the_paper else "beyond the paper"]
+                group[words] = group.get(words, 0) + 1
+    return found
 
 
 def summary(outcomes: list[Verdict]) -> str:
     """The count of each verdict, those of the paper and those beyond it apart."""
     parts = []
-    for name, group in groups(outcomes).items():
-        found = ", ".join(f"{words} {count}" for words, count in counted(group).items())
-        parts += [f"{len(group)} {name}: {found}."] if group else []
+    for name, group in counts(outcomes).items():
+        found = ", ".join(f"{words} {count}" for words, count in group.items())
+        parts += [f"{sum(group.values())} {name}: {found}."] if group else []
     return f"{len(outcomes)} statements. {' '.join(parts)}"
-
-
-def report(outcomes: list[Verdict]) -> str:
-    """Every statement in the paper's order with all its claims, as Markdown."""
-    parts = ["# Next-Token Prediction and Regret Minimization, checked", summary(outcomes)]
-    for section, members in groupby(outcomes, key=lambda outcome: outcome.statement.section):
-        parts.append(f"## {section}")
-        for outcome in members:
-            stated = outcome.statement
-            parts += [f"### {stated.name}: {outcome.in_words}", stated.says]
-            parts += [f"In the paper's words: `{quote}`" for quote in stated.quotes]
-            lines = {"Instead": stated.corrected, "Sharper": stated.sharper, outcome.in_words: outcome.note}
-            parts += [f"**{label}.** {text}" for label, text in lines.items() if text]
-            parts.append(f"*{stated.how}*")
-            rows = [
-                ("against the paper: " if claim.refuted else "", claim) for claim in outcome.refuted + outcome.claims
-            ]
-            cells = [f"| {which}{claim.what} | {' '.join(claim.numbers)} | {claim.used} |" for which, claim in rows]
-            parts.append("\n".join(["| computed | found, bound | used |", "|---|---|---|", *cells]))
-    return "\n\n".join(parts) + "\n"

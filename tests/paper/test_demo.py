@@ -18,11 +18,11 @@ DEMO = ("demo", "--horizon", "64", "-n", "10", "--out")
 def test_demo_prints_tables_and_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
-    from paper.app import _app
+    from paper.app import app
     from paper.eight_sources import players
 
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(_app(), [*DEMO, "here"])
+    done = CliRunner().invoke(app, [*DEMO, "here"])
     assert done.exit_code == 0, done.output
     for words in ("drift T/20", "ExactTest", "Mean regret after 64 steps", "beam", "exact", "Written to here"):
         assert words in done.stdout

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paper.statements import AMENDS, VERDICTS, Statement, all_statements
+from paper.statements import all_statements
+from paper.statements.claims import AMENDS, VERDICTS, Statement
 from paper.verify import Verdict, summary
 
 ROOT = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ from lowregret.transformer import (
 )
 from lowregret.transformer.training import described
 from paper import report, trained
-from paper.app import _app
+from paper.app import app
 from paper.presets import MODELS, PRESETS
 from paper.report import PAIRS
 from paper.reproduce import reproduce
@@ -247,7 +247,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("paper.reproduce.reproduce", run)
-    run_it = lambda *more: CliRunner().invoke(_app(), ["reproduce", *more])  # noqa: E731
+    run_it = lambda *more: CliRunner().invoke(app, ["reproduce", *more])  # noqa: E731
     assert run_it("--preset", "paper").exit_code == 0
     assert run_it("--seed", "1", "--out", str(tmp_path), "--device", "cpu", "--deterministic").exit_code == 0
     assert seen == [
