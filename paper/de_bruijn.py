@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from lowregret import inputs
-from lowregret.predictors import Markov
+from lowregret import Markov, inputs
 
 
 def de_bruijn_sequence(order: int) -> np.ndarray:

@@ -6,16 +6,12 @@ from typing import NamedTuple
 
 import typer
 
+from lowregret import ExactTest, PolyaUrn, Predictor, RegretGap, RegretRate, matching
 from lowregret.certificates.promises import Unproved
-from lowregret.engine import ExactTest
 from lowregret.evaluate import Comparison, adversaries, compare
 from lowregret.evaluate.adversaries import Worst
-from lowregret.evaluate.comparison import Cell
 from lowregret.evaluate.sources import paper_sources
-from lowregret.predictors import PolyaUrn, Predictor
-from lowregret.problems import matching
 from lowregret.robust.robustify import Robust, robustify
-from lowregret.rules import RegretGap, RegretRate
 from lowregret.tables import Table
 
 TITLES = {
@@ -99,14 +95,12 @@ def demo(horizon: int, n: int, seed: int, out: Path) -> None:
 
 
 def _regret_table(found: Comparison) -> Table:
-    grid = {(cell.source, cell.predictor): cell for cell in found.cells}
-    rows = tuple((TITLES[w], *(_regret(grid[w, p]) for p in found.predictors)) for w in found.sources)
-    title = f"Mean regret after {found.horizon} steps, @ median switch time"
-    return Table(title, ("source", *found.predictors), rows)
-
-
-def _regret(cell: Cell) -> str:
-    return f"{cell.regret.value:+.3f}" + ("" if cell.switch is None else f"@{cell.switch:.0f}")
+    shown = {}
+    for cell in found.cells:
+        switch = "" if cell.switch is None else f"@{cell.switch:.0f}"
+        shown[cell.source, cell.predictor] = f"{cell.regret.value:+.3f}{switch}"
+    rows = tuple((TITLES[w], *(shown[w, p] for p in found.predictors)) for w in found.sources)
+    return Table(f"Mean regret after {found.horizon} steps, @ median switch time", ("source", *found.predictors), rows)
 
 
 def _worst_table(found: Comparison, worst: list[AtWorst]) -> Table:

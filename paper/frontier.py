@@ -5,14 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowregret import certificates
-from lowregret.engine import ExactTest
+from lowregret import DecisionProblem, ExactTest, PolyaUrn, Predictor, certificates, external_regret, sample
 from lowregret.evaluate.adversaries import greedy
 from lowregret.evaluate.distances import Estimate, batches, bounded_mean
-from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
-from lowregret.predictors import PolyaUrn, Predictor, sample
-from lowregret.problems import DecisionProblem
 from lowregret.robust.robustify import Robust, robustify
 from lowregret.tables import Table
 
@@ -38,17 +34,11 @@ class Frontier(NamedTuple):
 
     def table(self) -> Table:
         """One line per setting: prints aligned."""
-        lines = [
-            (
-                f"{row.delta:g}",
-                f"{row.switched:.4f}",
-                f"{row.given_up.value:.5f} ({row.given_up.low:.5f} to {row.given_up.high:.5f})",
-                f"{row.certificate:.4f}",
-                f"{row.regret:.4f}",
-                f"{row.removed:.4f}",
-            )
-            for row in self.rows
-        ]
+        lines = []
+        for row in self.rows:
+            interval = f"{row.given_up.value:.5f} ({row.given_up.low:.5f} to {row.given_up.high:.5f})"
+            regrets = [f"{value:.4f}" for value in (row.certificate, row.regret, row.removed)]
+            lines.append((f"{row.delta:g}", f"{row.switched:.4f}", interval, *regrets))
         title = f"Price of robustness, {self.horizon} steps, {self.n} sequences"
         header = ("delta", "switched", "utility given up (95%)", "certificate", "regret found", "removed")
         return Table(f"{title}; regret of the base {self.base_regret:.4f}", header, tuple(lines))
@@ -104,16 +94,8 @@ def price_of_robustness(
     rows = []
     for i, (robust, delta) in enumerate(zip(robusts, deltas, strict=True)):
         regret = most_regret(robust, np.concatenate([hostile_CxT, hostile_1xT(robust)]))
-        rows.append(
-            Price(
-                delta=delta,
-                given_up=bounded_mean(given_RxN[i], least, problem.span),
-                switched=float(switched_R[i]),
-                certificate=robust.certificate.regret_bound,
-                regret=regret,
-                removed=base_regret - regret,
-            )
-        )
+        given_up, promised = bounded_mean(given_RxN[i], least, problem.span), robust.certificate.regret_bound
+        rows.append(Price(delta, given_up, float(switched_R[i]), promised, regret, base_regret - regret))
     return Frontier(horizon, n, base_regret, tuple(rows))
 
 

@@ -23,12 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lowregret import FromFunction, Markov, Predictor, external_regret, matching
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.distances import exact_sequence_tv
-from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Respond
-from lowregret.predictors import FromFunction, Markov, Predictor
-from lowregret.problems import matching
 
 from .de_bruijn import cycle_contexts, de_bruijn_pair
 

@@ -3,11 +3,9 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from lowregret import PolyaUrn, Predictor, RegretRate, matching
 from lowregret.evaluate.sources import paper_sources
-from lowregret.predictors import PolyaUrn, Predictor
-from lowregret.problems import matching
 from lowregret.robust.robustify import Robust, robustify
-from lowregret.rules import RegretRate
 from lowregret.transformer import (
     DECAYING,
     NANODO,

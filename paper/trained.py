@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lowregret.engine import ExactTest
+from lowregret import ExactTest, PolyaUrn, Predictor, matching, robustify, sample
 from lowregret.evaluate import adversaries, compare
 from lowregret.evaluate.distances import Estimate, bounded_mean, log_probs, next_token_tv
 from lowregret.evaluate.sources import paper_sources
-from lowregret.predictors import PolyaUrn, Predictor, sample
-from lowregret.problems import matching
-from lowregret.robust.robustify import robustify
 from lowregret.transformer import Transformer, checkpoints, train
 
 from .presets import MODELS, Preset

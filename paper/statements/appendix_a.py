@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 
-from lowregret import certificates
+from lowregret import DecisionProblem, PolyaUrn, certificates
 from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
-from lowregret.predictors import PolyaUrn
-from lowregret.problems import DecisionProblem
 
 from .claims import Claim, against, at_least, at_most, statement
 from .exhaustive import some_problem
@@ -44,11 +42,7 @@ def _one_ahead(n_actions: int) -> DecisionProblem:
 
 
 def given_up(problem: DecisionProblem, beliefs: np.ndarray, temperature: float) -> np.ndarray:
-    """U(best response) - U(quantal response), in expectation under each belief.
-
-    >>> given_up(DecisionProblem([[1, 0], [0, 1]]), np.array([[0.4, 0.6]]), 0.1).round(4).tolist()
-    [0.0238]
-    """
+    """U(best response) - U(quantal response), in expectation under each belief."""
     utility = beliefs @ problem.utility.T
     return utility.max(axis=-1) - (problem.quantal_response(beliefs, temperature) * utility).sum(axis=-1)
 

@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from lowregret import DecisionProblem, RegretGap, matching, rock_paper_scissors
 from lowregret.engine import Engine, Setting
 from lowregret.evaluate.sources import paper_sources
 from lowregret.predictors import Markov, Predictor, Scheduled, sample
-from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
 from lowregret.robust import Robust, algorithm_1
-from lowregret.rules import RegretGap
 
 from .claims import Claim, against, at_most, equals, statement
 

@@ -4,14 +4,11 @@ import math
 
 import numpy as np
 
+from lowregret import DecisionProblem, VRegret, external_regret, sample
 from lowregret.engine import Engine
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.distances import bounded_mean
-from lowregret.evaluate.regret import external_regret
-from lowregret.predictors import sample
-from lowregret.problems import DecisionProblem
 from lowregret.robust.robustify import algorithm_1, robustify
-from lowregret.rules import VRegret
 from lowregret.rules.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from lowregret.rules.tips import tips_of, v_regret
 
@@ -20,20 +17,12 @@ from .exhaustive import chances, some_model
 
 
 def both_states(p: np.ndarray) -> np.ndarray:
-    """Forecasts of state 1 as probabilities of both states, ``[..., 2]``.
-
-    >>> both_states(np.array([0.25, 1.0])).tolist()
-    [[0.75, 0.25], [0.0, 1.0]]
-    """
+    """Forecasts of state 1 as probabilities of both states, ``[..., 2]``."""
     return np.stack([1 - p, p], axis=-1)
 
 
 def two_state_problems(n: int, seed: int) -> list[DecisionProblem]:
-    """Random games with two states: utilities anywhere, on a coarse lattice (many ties), and at the corners.
-
-    >>> [problem.n_actions for problem in two_state_problems(4, seed=0)]
-    [6, 5, 3, 6]
-    """
+    """Random games with two states: utilities anywhere, on a coarse lattice (many ties), and at the corners."""
     rng, found = np.random.default_rng(seed), []
     for i in range(n):
         shape = rng.integers(1, 8), 2
@@ -74,8 +63,7 @@ def definition_c_1() -> list[Claim]:
     verdict="false",
     quotes=[
         r"Conversely, for every bounded proper scoring rule $\ell:[0,1]\times\{0,1\}\to\R$, there exists a bounded "
-        r"utility "
-        r"function $U_\ell:\actsp\times\{0,1\}\to[-1,1]$ over some finite action set $\actsp$"
+        r"utility function $U_\ell:\actsp\times\{0,1\}\to[-1,1]$ over some finite action set $\actsp$"
     ],
     corrected="The first holds, ties included. The second holds if and only if the Bayes risk is piecewise linear, as "
     "with finitely many actions it is. The Brier score's, p (1 - p), is missed by 1/(4 n^2) at least with n actions, "

@@ -4,17 +4,14 @@ import math
 
 import numpy as np
 
-from lowregret import certificates
+from lowregret import DecisionProblem, VRegret, certificates, cost_loss, external_regret, matching
 from lowregret.certificates import AnyProblemCertificate, smooth_cover_error
 from lowregret.evaluate.adversaries import all_sequences, beam
 from lowregret.evaluate.distances import exact_sequence_tv
-from lowregret.evaluate.regret import external_regret
 from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled, sample
-from lowregret.problems import DecisionProblem, cost_loss, matching
 from lowregret.robust.robustify import algorithm_1, robustify
-from lowregret.rules import VRegret
 from lowregret.rules.tips import blind_spot
 
 from .appendix_c import alarm_times, both_states
@@ -59,8 +56,7 @@ def the_constants_of_theorem_c_4() -> list[Claim]:
     # Forecasts of 0 and ones: at the tip v the V-regret is sum (y - v) + |sum (y - v)|.
     v_half = 12 * (1 - 0.5) + abs(12 - 12 * 0.5)
     lost = 12 - float(matching().quantal_response(np.tile([1.0, 0.0], (12, 1)), 1e-3)[:, 1].sum())
-    urn = PolyaUrn(2)
-    tokens = all_sequences(2, 9)
+    urn, tokens, most_missed = PolyaUrn(2), all_sequences(2, 9), smooth_cover_error(2.0, 0.02, 0.1)
     probs = urn.predict_sequence(tokens)
     weight = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].prod(-1)
     false = [
@@ -73,9 +69,7 @@ def the_constants_of_theorem_c_4() -> list[Claim]:
         equals("the same: least", min(near), 1, 1e-9),
         at_most("chance of a switch / delta, all sequences: largest", max(false), 1),
         at_least("guessing wrongly 12 times: regret, against (R/2) V-regret at the tip 1/2", lost, v_half, 1e-9),
-        equals(
-            "what a grid can miss, R = 2, epsilon = .02, eta = .1", smooth_cover_error(2.0, 0.02, 0.1), 0.0576, 2e-4
-        ),
+        equals("what a grid can miss, R = 2, epsilon = .02, eta = .1", most_missed, 0.0576, 2e-4),
     ]
 
 
@@ -192,11 +186,7 @@ def certificate_of(test: VRegret) -> AnyProblemCertificate:
 
 
 def bound_in(test: VRegret, problem: DecisionProblem) -> float:
-    """What the theorem, corrected, says of quantal responses at temperature 1/sqrt(T).
-
-    >>> round(bound_in(VRegret(1024), matching()), 4)
-    0.2684
-    """
+    """What the theorem, corrected, says of quantal responses at temperature 1/sqrt(T)."""
     return certificate_of(test).for_problem(problem).regret_bound
 
 
@@ -211,10 +201,8 @@ def four_sources() -> list[Claim]:
     mean over sequences largest over the V-shaped losses of 31 tips, utilities (y - v)/2 and -(y - v)/2."""
     T, n, sources = 1024, 200, paper_sources(1024)
     tests = [VRegret(T, 2 / T, None, "threshold"), VRegret(T, 2 / T, np.arange(33) / 32)]
-    model, games = (
-        sources["b"],
-        [DecisionProblem(np.array([[v, v - 1], [-v, 1 - v]]) / 2) for v in np.arange(1, 32) / 32],
-    )
+    model, vs = sources["b"], np.arange(1, 32) / 32
+    games = [DecisionProblem(np.array([[v, v - 1], [-v, 1 - v]]) / 2) for v in vs]
     found, off = {}, []
     for name, (regret, switch) in KNOWN.items():
         tokens, found[name] = sample(sources[name], T, n, seed=7), list[float]()

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
+from lowregret import DecisionProblem, external_regret
 from lowregret.certificates import smooth_cover_error
-from lowregret.evaluate.regret import external_regret
-from lowregret.problems import DecisionProblem
 from lowregret.rules.tips import blind_spot, tips_of, v_regret, worst_tip
 
 from .appendix_c import both_states, two_state_problems
@@ -91,11 +90,7 @@ def lemma_c_6() -> list[Claim]:
 
 
 def moved(tips: np.ndarray, weights: np.ndarray, n: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How much a sum of V-shaped losses changes with its tips on a grid of 1/n, and the weight in each forecast's bin.
-
-    >>> [x.round(2).tolist() for x in moved(np.array([0.55]), np.ones(1), 10, np.array([0.2, 0.56]))]
-    [[0.05, 1.15], [0.0, 1.0]]
-    """
+    """How much a sum of V-shaped losses changes with its tips on a grid of 1/n; the weight in each forecast's bin."""
     home = np.floor(tips * n + 0.5) / n
 
     def loss(at: np.ndarray, y: int) -> np.ndarray:
@@ -122,11 +117,7 @@ def moved_smooth(problem: DecisionProblem, eta: float, n: int) -> float:
 
 
 def soft_maximum(problem: DecisionProblem, eta: float, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """F(p) = eta ln sum_a exp(u_a(p)/eta), what a forecast is worth to quantal responses, and its slope.
-
-    >>> [float(x.round(3)) for x in soft_maximum(DecisionProblem([[1, 0], [0, 1]]), 0.1, np.array(0.6))]
-    [0.613, 0.762]
-    """
+    """F(p) = eta ln sum_a exp(u_a(p)/eta), what a forecast is worth to quantal responses, and its slope."""
     utility = both_states(p) @ problem.utility.T
     top = utility.max(axis=-1)
     F = top + eta * np.log(np.exp((utility - top[..., None]) / eta).sum(axis=-1))

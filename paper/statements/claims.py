@@ -22,11 +22,7 @@ AMENDS = ("vacuous", *REFUTES)  # those that quote the paper and say what holds 
 
 @dataclass(frozen=True)
 class Claim:
-    """One number that was computed, beside what it must be: made by ``at_most``, ``at_least`` and ``equals``.
-
-    >>> print(at_most("the largest regret of 8 tosses", 0.25, 0.5))
-    the largest regret of 8 tosses: 0.25 <= 0.5
-    """
+    """One number that was computed, beside what it must be: made by ``at_most``, ``at_least`` and ``equals``."""
 
     what: str
     measured: float
@@ -77,29 +73,17 @@ class Claim:
 
 
 def at_most(what: str, measured: float, bound: float, within: float = ROUNDING) -> Claim:
-    """The claim that a number stays below a bound.
-
-    >>> at_most("regret", 0.3, 0.2).holds
-    False
-    """
+    """The claim that a number stays below a bound."""
     return Claim(what, float(measured), "<=", float(bound), within)
 
 
 def at_least(what: str, measured: float, bound: float, within: float = ROUNDING) -> Claim:
-    """The claim that a number stays above a bound.
-
-    >>> at_least("regret", 0.6, 0.5).tightness.__round__(3)
-    0.833
-    """
+    """The claim that a number stays above a bound."""
     return Claim(what, float(measured), ">=", float(bound), within)
 
 
 def equals(what: str, measured: float, expected: float, within: float) -> Claim:
-    """The claim that a number is another, up to rounding, printed digits or sampling error: say which in ``within``.
-
-    >>> equals("TV", 0.1307612, 0.13076, within=5e-6).holds
-    True
-    """
+    """The claim that a number is another, up to rounding, printed digits or sampling error: say which in ``within``."""
     return Claim(what, float(measured), "=", float(expected), within)
 
 

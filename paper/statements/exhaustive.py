@@ -2,27 +2,18 @@
 
 import numpy as np
 
+from lowregret import DecisionProblem, Markov, Predictor
 from lowregret.arrays import to_numpy
-from lowregret.predictors import Markov, Predictor
-from lowregret.problems import DecisionProblem
 
 
 def some_problem(rng: np.random.Generator, most_actions: int = 4, most_states: int = 3) -> DecisionProblem:
-    """A game with uniform utilities, or with utilities at the corners.
-
-    >>> some_problem(np.random.default_rng(0))
-    DecisionProblem(4 actions x 3 states, span 1.837)
-    """
+    """A game with uniform utilities, or with utilities at the corners."""
     shape = rng.integers(2, most_actions + 1), rng.integers(2, most_states + 1)
     return DecisionProblem(rng.uniform(-1, 1, shape) if rng.random() < 0.5 else rng.choice([-1.0, 0.0, 1.0], shape))
 
 
 def some_model(rng: np.random.Generator, n_states: int) -> Markov:
-    """A Markov model, anything from nearly uniform to nearly deterministic, with full support.
-
-    >>> some_model(np.random.default_rng(0), 2).window
-    1
-    """
+    """A Markov model, anything from nearly uniform to nearly deterministic, with full support."""
     table = rng.dirichlet(np.full(n_states, rng.choice([0.1, 0.5, 3.0])), n_states) * 0.999 + 0.001 / n_states
     return Markov(table / table.sum(-1, keepdims=True), 1)
 
@@ -51,11 +42,7 @@ def chances_of_counts(one_T: np.ndarray) -> list[np.ndarray]:
 
 
 def some_forecasts(rng: np.random.Generator, tokens_NxT: np.ndarray, n_states: int) -> np.ndarray:
-    """Forecasts ``[N, T, S]`` of a model that has one of its own for every prefix: sharp ones, even ones, anything.
-
-    >>> some_forecasts(np.random.default_rng(0), np.array([[0, 0], [0, 1]]), 2)[:, 1].round(2).tolist()
-    [[0.21, 0.79], [0.21, 0.79]]
-    """
+    """Forecasts ``[N, T, S]`` of a model that has one of its own for every prefix: sharp ones, even ones, anything."""
     place, found = np.zeros(len(tokens_NxT), dtype=np.int64), []
     for t in range(tokens_NxT.shape[1]):
         nodes = n_states**t

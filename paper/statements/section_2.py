@@ -4,14 +4,11 @@ import math
 
 import numpy as np
 
-from lowregret import certificates
+from lowregret import DecisionProblem, ExactTest, certificates, external_regret, matching
 from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
-from lowregret.engine import ExactTest
 from lowregret.evaluate.adversaries import all_sequences, exact_worst_case, greedy
-from lowregret.evaluate.regret import external_regret
 from lowregret.policies import Hedge, Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled
-from lowregret.problems import DecisionProblem, matching
 from lowregret.robust import algorithm_1
 
 from .claims import Claim, against, at_least, at_most, equals, statement
@@ -130,11 +127,7 @@ def lemma_2_1() -> list[Claim]:
 
 
 def expected_regret_of_a_fair_coin(horizon: int) -> float:
-    """E|heads - T/2| / T: whatever is played earns T/2 on average, and the better side more.
-
-    >>> round(expected_regret_of_a_fair_coin(1024), 5)
-    0.01246
-    """
+    """E|heads - T/2| / T: whatever is played earns T/2 on average, and the better side more."""
     from scipy.stats import binom
 
     heads = np.arange(horizon + 1)
@@ -157,11 +150,7 @@ def lemma_2_2() -> list[Claim]:
 
 
 def least_worst_of_all_strategies(horizon: int) -> float:
-    """Over all maps from histories to bits, the least of the largest regrets over all sequences.
-
-    >>> least_worst_of_all_strategies(2)
-    0.5
-    """
+    """Over all maps from histories to bits, the least of the largest regrets over all sequences."""
     tokens = all_sequences(2, horizon)
     strategy = np.arange(2 ** (2**horizon - 1))[:, None]  # one binary digit for each history
     earned = np.zeros((len(strategy), len(tokens)))

@@ -6,16 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from lowregret import certificates
+from lowregret import DecisionProblem, PolyaUrn, RegretGap, certificates, external_regret, matching, rock_paper_scissors
 from lowregret.certificates.coupled import free_rate_bound, kappa
 from lowregret.engine import Actions, Engine, ExactTest, Inputs, QuantalResponse, Recovery, Setting, prior_of
 from lowregret.evaluate.adversaries import all_sequences
-from lowregret.evaluate.regret import external_regret
 from lowregret.policies import AdaHedge, Hedge, Respond
-from lowregret.predictors import PolyaUrn
-from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
 from lowregret.robust import algorithm_1
-from lowregret.rules import RegretGap
 
 from .claims import Claim, at_least, at_most, equals, statement
 from .exhaustive import some_forecasts, some_problem
@@ -99,20 +95,14 @@ def written_out(t: int, delta: float) -> list[Claim]:
     noise = math.sqrt(8 * math.log(math.pi**2 * t**2 / (6 * delta)) / t)
     drift = certificates.summed_temperature(COIN, t, None)
     needed = float(threshold_at(gap, float(t))) / t
+    let_pass, threshold = (every.certificate.interval(1, t - 1) + 1) / t, gap.certificate.at(t).regret_bound
     return [
         equals("the threshold itself, t = 1000", needed, drift * log / t + noise, 1e-12),
         equals("the urn's, t = 1000", certificates.urn_anytime(COIN, t), urn, 1e-12),
         equals("summed temperatures, t = 1000, from above", drift / warmth_T.sum(), 1, 0.02),
         at_least("the same", drift / warmth_T.sum(), 1),
-        equals(
-            "what the exact test lets pass, t = 1000",
-            (every.certificate.interval(1, t - 1) + 1) / t,
-            (passed + 1) / t,
-            1e-6,
-        ),
-        equals(
-            "the threshold's, t = 1000", gap.certificate.at(t).regret_bound, urn + drift * log / t + noise + 1 / t, 1e-9
-        ),
+        equals("what the exact test lets pass, t = 1000", let_pass, (passed + 1) / t, 1e-6),
+        equals("the threshold's, t = 1000", threshold, urn + drift * log / t + noise + 1 / t, 1e-9),
     ]
 
 
@@ -139,17 +129,11 @@ def excluded_states_are_alarms() -> list[Claim]:
                 if rows == 2 and horizon is not None:
                     trace = engine.run(engine.start(1), Inputs(probs[:1, :3]), tokens[:1, :3])
                     wrong += int(engine.head.open(trace.rows).alarm[0] != 1)
-    return [
-        equals(f"alarms at another step, of {tried}", wrong, 0, 0),
-    ]
+    return [equals(f"alarms at another step, of {tried}", wrong, 0, 0)]
 
 
 def steps_for(n_states: int) -> int:
-    """How long sequences may be for all of them to be tried.
-
-    >>> steps_for(2)
-    8
-    """
+    """How long sequences may be for all of them to be tried."""
     return 8 if n_states == 2 else 5
 
 
@@ -352,8 +336,7 @@ def regret_is_bounded() -> list[Claim]:
 @statement(
     "Every start, (v) the whole history",
     "Beyond the paper: a fallback that has run from the first step on loses after the alarm no more than F(n) = ln A / "
-    "rho + n rho J^2/8 (Hedge at the rate rho), and the urn, Hedge at falling rates, no more than with these "
-    "summed.",
+    "rho + n rho J^2/8 (Hedge at the rate rho), and the urn, Hedge at falling rates, no more than with these summed.",
     verdict="beyond",
 )
 def fallbacks_with_a_history() -> list[Claim]:

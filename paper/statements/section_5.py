@@ -4,16 +4,13 @@ import math
 
 import numpy as np
 
-from lowregret.engine import ExactTest, QuantalResponse
+from lowregret import ExactTest, QuantalResponse, RegretRate, external_regret, matching
 from lowregret.evaluate.adversaries import all_sequences
 from lowregret.evaluate.distances import exact_sequence_tv, next_token_tv, sequence_tv
-from lowregret.evaluate.regret import external_regret
 from lowregret.evaluate.sources import paper_sources
 from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn, Predictor, Scheduled, sample
-from lowregret.problems import matching
 from lowregret.robust.robustify import Robust, robustify
-from lowregret.rules import RegretRate
 
 from ..eight_sources import players
 from .claims import Claim, against, at_least, at_most, equals, statement
@@ -92,9 +89,8 @@ def mean_regret_of_the_model(source: Predictor) -> float:
     "prefixes are masked, so that its TV from the model stays as it was.",
     verdict="false",
     quotes=[
-        "To keep the TV-distance unchanged in the training process, we mask out the loss calculation over the "
-        "prefix of "
-        "a Polya urn sequence"
+        "To keep the TV-distance unchanged in the training process, we mask out the loss calculation over the prefix "
+        "of a Polya urn sequence"
     ],
     corrected="Masking leaves the law of the prefixes as it was, as the paper says; but the model's own sequences have "
     "such prefixes too, and from there on the urn is learnt. The rule switches in distribution with chance .0522 on "
@@ -176,8 +172,7 @@ def the_switching_rule_is_strict() -> list[Claim]:
     verdict="false",
     quotes=[
         r"the next bit is generated from the empirical distribution in history: $\Pr[\state_{t+1} = 1 | \state_1, "
-        r"\dots, "
-        r"\state_t] = \frac{\sum_{i\in [t]}\state_{i}}{t}.$"
+        r"\dots, \state_t] = \frac{\sum_{i\in [t]}\state_{i}}{t}.$"
     ],
     corrected="Undefined at t = 0, and from then on it repeats the first bit for ever. Equation (1), which is surely "
     "meant, has the two sightings that are missing.",
@@ -229,13 +224,8 @@ def the_estimators() -> list[Claim]:
     fair, coin = Scheduled([[0.5, 0.5]]), Scheduled([[0.7, 0.3]])
     safe = robustify(coin, matching(), test=ExactTest(0.5, T), fallback=PolyaUrn(2))
     shy = Scheduled([[0.999, 0.001], [0.5, 0.5]]), Scheduled([[0.9, 0.1], [0.5, 0.5]])
-    pairs: list[tuple[Predictor, Predictor]] = [
-        (coin, fair),
-        (PolyaUrn(2), coin),
-        (coin, safe),
-        (some_model(rng, 2), some_model(rng, 2)),
-        shy,
-    ]
+    some = some_model(rng, 2), some_model(rng, 2)
+    pairs: list[tuple[Predictor, Predictor]] = [(coin, fair), (PolyaUrn(2), coin), (coin, safe), some, shy]
     bias, ratio, off = [], [], []
     for p, q in pairs:
         P, Q = chances(p, tokens)[:, -1], chances(q, tokens)[:, -1]
