@@ -10,56 +10,38 @@ from .eight_sources import TITLES
 
 Results = dict[str, Any]  # what was measured, as plain JSON values
 
-# Tables 1 and 2 of the paper (T = 1024), with the half widths of their 95% intervals.
-PAPER_SEQUENCE_TV = {
-    ("BERNOULLI_1", "BERNOULLI_2"): "0.4193 ±0.0232",
-    ("ROBUST", "BERNOULLI_1"): "0.7602 ±0.0267",
-    ("ROBUST", "BERNOULLI_2"): "0.6869 ±0.0295",
-    ("POLYAURN", "BERNOULLI_1"): "1.0000 ±0.0000",
-    ("POLYAURN", "BERNOULLI_2"): "1.0000 ±0.0000",
+# Tables 1 and 2 of the paper (T = 1024), sequence TV and next-token TV, with the half widths of their 95% intervals.
+PAPER_TV = {
+    ("BERNOULLI_1", "BERNOULLI_2"): ("0.4193 ±0.0232", "0.0156"),
+    ("ROBUST", "BERNOULLI_1"): ("0.7602 ±0.0267", "0.0199 ±0.0001"),
+    ("ROBUST", "BERNOULLI_2"): ("0.6869 ±0.0295", "0.0299 ±0.0001"),
+    ("POLYAURN", "BERNOULLI_1"): ("1.0000 ±0.0000", "0.1529 ±0.0003"),
+    ("POLYAURN", "BERNOULLI_2"): ("1.0000 ±0.0000", "0.1655 ±0.0004"),
 }
-PAPER_NEXT_TOKEN_TV = {
-    ("BERNOULLI_1", "BERNOULLI_2"): "0.0156",
-    ("ROBUST", "BERNOULLI_1"): "0.0199 ±0.0001",
-    ("ROBUST", "BERNOULLI_2"): "0.0299 ±0.0001",
-    ("POLYAURN", "BERNOULLI_1"): "0.1529 ±0.0003",
-    ("POLYAURN", "BERNOULLI_2"): "0.1655 ±0.0004",
-}
-PAIRS = tuple(PAPER_SEQUENCE_TV)
+PAIRS = tuple(PAPER_TV)
 
 
 def tables(results: Results) -> list[Table]:
     """All that there is to say in numbers."""
     regrets = Comparison.from_json(results["comparison"]).table()
+    short = tuple(
+        (name, f"{value:+.4f}" if "regret" in name else f"{value:#.3g}") for name, value in results["summary"].items()
+    )
     greedy = tuple((name, f"{regret:+.4f}") for name, regret in results["greedy"].items())
-    tv = results["next_token_tv"], results["sequence_tv"]
-    ways = ("from_first", "from_second", "symmetric")
-    next_token = [
-        (f"{p} to {q}", _estimate(tv[0][f"{p} to {q}"]), printed) for (p, q), printed in PAPER_NEXT_TOKEN_TV.items()
-    ]
-    sequence = [
-        (f"{p} to {q}", *(_estimate(tv[1][f"{p} to {q}"][way]) for way in ways), printed)
-        for (p, q), printed in PAPER_SEQUENCE_TV.items()
-    ]
-    trainings = [
-        (
-            name,
-            str(run["steps"]),
-            str(run["batch"]),
-            f"{run['loss'][-1][1]:.3g}",
-            f"{run['seconds']:.0f}",
-            f"{run['median_tokens_per_second']:,}",
-        )
-        for name, run in results["training"].items()
-    ]
+    next_token, sequence, trainings = [], [], []
+    for (p, q), (printed_sequence, printed_next) in PAPER_TV.items():
+        pair = f"{p} to {q}"
+        next_token.append((pair, _estimate(results["next_token_tv"][pair]), printed_next))
+        ways = [_estimate(results["sequence_tv"][pair][way]) for way in ("from_first", "from_second", "symmetric")]
+        sequence.append((pair, *ways, printed_sequence))
+    for name, run in results["training"].items():
+        speed = f"{run['median_tokens_per_second']:,}"
+        loss, seconds = f"{run['loss'][-1][1]:.3g}", f"{run['seconds']:.0f}"
+        trainings.append((name, str(run["steps"]), str(run["batch"]), loss, seconds, speed))
     ways_head = ("models", "sampling the first", "sampling the second", "symmetric", "paper, ± 95%")
     training_head = ("model", "steps", "batch", "last loss", "seconds", "median tokens/s")
     return [
-        Table(
-            "In short",
-            ("what", "measured"),
-            tuple((name, _short(name, value)) for name, value in results["summary"].items()),
-        ),
+        Table("In short", ("what", "measured"), short),
         regrets._replace(rows=tuple((TITLES[row[0]], *row[1:]) for row in regrets.rows)),
         Table("Regret against the greedy adversary (the paper did not try it)", ("player", "regret"), greedy),
         Table("Next-token TV (Table 2)", ("models", "here", "paper, ± as printed"), tuple(next_token)),
@@ -91,7 +73,3 @@ def page(results: Results) -> str:
 
 def _estimate(found: Results) -> str:
     return format(Estimate(**found))
-
-
-def _short(name: str, value: float) -> str:
-    return f"{value:+.4f}" if "regret" in name else f"{value:#.3g}"

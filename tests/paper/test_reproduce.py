@@ -131,11 +131,8 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
     exact = lr.robustify(models["BERNOULLI_1"], coin, T)
     players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
     players |= {"Algorithm 1": exact}
-    regrets = {}
-    for source, law in lr.evaluate.sources.paper_sources(T).items():
-        for name, player in players.items():
-            found = lr.external_regret(coin, lr.policies.Respond(player, coin, T**-0.5), lr.sample(law, T, 5, 3))
-            regrets[source, name] = float(np.asarray(found)[:, -1].mean())
+    compared = lr.compare(players, lr.evaluate.sources.paper_sources(T), coin, T, 5, 3)
+    regrets = {(cell.source, cell.predictor): cell.regret.value for cell in compared.cells}
     cells = {(c["source"], c["predictor"]): c["regret"]["value"] for c in results["comparison"]["cells"]}
     assert cells == pytest.approx(regrets, abs=1e-6)
     greedy = {name: float(lr.evaluate.adversaries.greedy(p, coin, T).regret) for name, p in players.items()}
