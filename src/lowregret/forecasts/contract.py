@@ -79,9 +79,8 @@ def numbers(values: Any, name: str, least: int) -> np.ndarray:
     array = inputs.numbers_of(values, name, "an array of numbers with rows of one length")
     if array.ndim == 0 or array.shape[-1] < least:
         raise ValueError(f"{name} must have a last axis of at least {least} numbers, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        what, bad = ("NaN", np.isnan(array)) if np.isnan(array).any() else ("infinity", np.isinf(array))
-        raise inputs.misplaced(f"{name} must be finite numbers, got {what}%s", bad)
+    if not (finite := np.isfinite(array)).all():
+        raise inputs.misplaced(f"{name} must be finite numbers, got {array[~finite][0]}%s", ~finite)
     return array
 
 

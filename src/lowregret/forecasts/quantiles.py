@@ -39,22 +39,18 @@ class Quantiles(Forecast):
 
     def __post_init__(self) -> None:
         levels, values = numbers(self.levels, "levels", least=1), numbers(self.values, "values", least=1)
-        if levels.ndim != 1:
-            raise ValueError(f"levels must be one list for all streams, got shape {levels.shape}")
-        if levels.min() <= 0 or levels.max() >= 1:
-            raise ValueError(f"levels must lie strictly between 0 and 1, got {levels.min():.6g} to {levels.max():.6g}")
-        if (np.diff(levels) <= 0).any():
-            raise ValueError(f"levels must increase, got {levels.tolist()}")
+        if levels.ndim != 1 or (np.diff(levels, prepend=0.0, append=1.0) <= 0).any():
+            raise ValueError(f"levels must be one list that increases between 0 and 1, got {levels.tolist()}")
         if values.shape[-1] != len(levels):
             raise ValueError(f"values must have one for each of the {len(levels)} levels, got shape {values.shape}")
         falls = np.diff(values, axis=-1)
         if falls.size and falls.min() < 0:
-            at = tuple(np.argwhere(falls < 0)[0].tolist())
-            k = at[-1]
-            where = f" at index {at[:-1]}" if at[:-1] else ""
+            *at, k = np.argwhere(falls < 0)[0].tolist()
+            row = values[tuple(at)]
             raise ValueError(
-                f"values must not cross: the quantile at level {levels[k]:.6g} is {values[at]:.6g}, that at "
-                f"{levels[k + 1]:.6g} is {values[(*at[:-1], k + 1)]:.6g}{where}; if your model does that, sort them"
+                f"values must not cross: the quantile at level {levels[k]:.6g} is {row[k]:.6g}, that at "
+                f"{levels[k + 1]:.6g} is {row[k + 1]:.6g}{f' at index {tuple(at)}' if at else ''}; if your model does "
+                "that, sort them"
             )
         object.__setattr__(self, "levels", frozen(levels))
         object.__setattr__(self, "values", frozen(values))

@@ -88,17 +88,12 @@ def a_predictor(predictor: Any, n_states: Any = "...") -> Any:
     """The predictor itself; anything else is refused, with how to make a predictor of it."""
     lacks = [name for name in ("n_states", "start", "predict", "update") if not hasattr(predictor, name)]
     if lacks or isinstance(predictor, type):
-        name, is_module = type(predictor).__name__, hasattr(predictor, "state_dict")
+        how = f"wrap a function of the history as FromFunction(fn, n_states={n_states})"
         if hasattr(predictor, "predict_proba"):
-            raise ValueError(
-                f"predictor must be a Predictor of the states so far, got {name}, a classifier of rows: "
-                "GuardedClassifier(model, Guard(problem)) guards it, or give its probabilities to a Guard"
-            )
-        raise ValueError(
-            f"predictor must be a Predictor, got {name}: wrap a function of the history as "
-            f"FromFunction(fn, n_states={n_states})"
-            + (" (batched=True for a torch module), a Decoder as Transformer(decoder)" if is_module else "")
-        )
+            how = "GuardedClassifier(model, Guard(problem)) guards a classifier of rows"
+        elif hasattr(predictor, "state_dict"):
+            how += " (batched=True for a torch module), a Decoder as Transformer(decoder)"
+        raise ValueError(f"predictor must be a Predictor, got {type(predictor).__name__}: {how}")
     return predictor
 
 

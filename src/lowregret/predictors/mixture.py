@@ -1,6 +1,5 @@
 """The Bayesian mixture of predictors: close to the best of them in log loss, which bounds no regret at all."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, astype, constant, in_float64, last, namespace, pick, running_sum, softmax, total
-from .contract import Predictor, asked, asked_sequence, has_states
+from .contract import Predictor, a_predictor, asked, asked_sequence, has_states
 
 _EXCLUDED = -1e30  # the log weight of a predictor that excluded a token: finite, so that it can be written down
 
@@ -49,19 +48,13 @@ class Mixture(Predictor):
     weights: tuple[float, ...] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.predictors, Sequence) or len(self.predictors) == 0:
-            raise ValueError(
-                f"predictors must be a list of at least one Predictor, got {inputs.shown(self.predictors)}"
-            )
-        parts, N = tuple(self.predictors), len(self.predictors)
-        for i, part in enumerate(parts):
-            if not hasattr(part, "predict") or not hasattr(part, "n_states"):
-                raise ValueError(f"predictors[{i}] must be a Predictor, got {type(part).__name__}")
+        parts = tuple(map(a_predictor, self.predictors))
+        if not (N := len(parts)):
+            raise ValueError("predictors must be a list of at least one Predictor, got none")
+        for part in parts:
             has_states(part, parts[0].n_states, "first of the predictors")
         weights = np.full(N, 1 / N) if self.weights is None else inputs.numbers_of(self.weights, "weights", "numbers")
-        if weights.shape != (N,):
-            raise ValueError(f"weights must be one for each of the {N} predictors, got shape {weights.shape}")
-        if not (inputs.probs_of(weights, N, "weights") > 0).all():
+        if not (inputs.probs_of(weights, N, "weights", shape=()) > 0).all():
             raise ValueError(f"weights must be positive, got {weights.tolist()}: leave out what has none")
         inputs.keep(self, predictors=parts, weights=tuple(weights.tolist()))
 
@@ -79,11 +72,12 @@ class Mixture(Predictor):
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MixtureMemory:
         shape = inputs.batch_shape_of(batch_shape)
-        parts = self._started(shape, like)
-        if like is None:  # a torch model then answers in tensors: all of the mixture is made of them
-            kin = next((probs for probs in self._asked(parts, shape) if namespace(probs) is not np), None)
-            parts = parts if kin is None else self._started(shape, kin)
-        probs = self._stacked(self._asked(parts, shape))
+        parts = tuple(part.start(shape, like=like) for part in self.predictors)
+        probs = self._asked(parts, shape)
+        kin = next((each for each in probs if namespace(each) is not np), None)
+        if like is None and kin is not None:  # a torch model answers in tensors: all of the mixture is made of them
+            return self.start(shape, like=kin)
+        probs = self._stacked(probs)
         none = in_float64(probs[..., 0]) * 0
         return MixtureMemory(parts, probs, none + constant(self._log_prior, probs))
 
@@ -150,9 +144,6 @@ class Mixture(Predictor):
     @property
     def _log_prior(self) -> np.ndarray:
         return np.log(self.weights)
-
-    def _started(self, shape: tuple[int, ...], like: Array | None) -> tuple[Any, ...]:
-        return tuple(part.start(shape, like=like) for part in self.predictors)
 
     def _asked(self, parts: tuple[Any, ...], shape: tuple[int, ...]) -> list[Array]:
         return [asked(part, memory, shape) for part, memory in zip(self.predictors, parts, strict=True)]

@@ -153,15 +153,14 @@ class ShrunkUrn(Predictor):
             )
         A, J = self.problem.n_actions, self.problem.span
         clips = A == 2 or certificates.matching_scale(self.problem) is not None
-        if self.c is None:
-            best = math.sqrt(8 * math.log(A)) / J if A > 1 and J > 0 else 1.0
-            inputs.keep(self, c=best if clips else min(best, 1.0))
-        elif inputs.positive(self.c, "c") > 1 and not clips:
+        best = math.sqrt(8 * math.log(A)) / J if A > 1 and J > 0 else 1.0
+        c = (best if clips else min(best, 1.0)) if self.c is None else inputs.positive(self.c, "c")
+        if c > 1 and not clips:
             raise ValueError(
-                f"c must be at most 1 for this problem, got {inputs.shown(self.c)}: beyond, the urn must be clipped, "
-                "and no way to clip it is proved for more than two actions other than matching"
+                f"c must be at most 1 for this problem, got {c:g}: beyond, the urn must be clipped, and no way to clip "
+                "it is proved for more than two actions other than matching"
             )
-        inputs.keep(self, c=inputs.positive(self.c, "c"), _nu=nu)
+        inputs.keep(self, c=c, _nu=nu)
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
