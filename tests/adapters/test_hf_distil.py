@@ -74,18 +74,6 @@ def test_the_loss_is_what_it_says():
     assert float(shared) == pytest.approx(np.mean(losses) / 2, rel=1e-4)
 
 
-def test_the_loss_is_least_at_the_targets():
-    distil = recipe()
-    batch = distil.collate(np.random.default_rng(2).integers(0, 2, (4, T)))
-    said = torch.full((*batch["input_ids"].shape, 20), -40.0)
-    said[:, len(PROMPT) - 1 :: 1 + len(SEPARATOR), STATES] = torch.log(batch["labels"])
-    said.requires_grad_(True)
-    loss = distil.loss(said, batch["labels"])
-    loss.backward()
-    assert abs(float(loss.detach())) < 1e-6
-    assert float(said.grad.abs().max()) < 1e-6
-
-
 def test_play_is_against_the_model_as_it_is():
     """Without noise and from the first step on, what is played is what the greedy adversary plays."""
     distil = recipe(play_count=200, pool=300)
@@ -143,8 +131,6 @@ def test_what_is_refused(monkeypatch):
     distil, base = recipe(), recipe().base
     with pytest.raises(ValueError, match=r"examples must have the horizon's 12 states, got lengths \[5\]"):
         distil.collate([[0, 1, 0, 1, 0]])
-    with pytest.raises(ValueError, match="examples"):
-        distil.collate([[2] * T])
     with monkeypatch.context() as worker:
         worker.setattr(torch.utils.data, "get_worker_info", object)  # as in a process of a DataLoader
         with pytest.raises(ValueError, match="dataloader_num_workers must be 0"):
@@ -155,10 +141,6 @@ def test_what_is_refused(monkeypatch):
     lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))  # the default fallback is not
     with pytest.raises(ValueError, match="robust must be for one problem, with a horizon"):
         lr.adapters.HFDistil(lr.robustify(base, COIN, test=lr.ExactTest()))
-    with pytest.raises(ValueError, match="robust"):
-        lr.adapters.HFDistil(base)
-    with pytest.raises(ValueError, match="play_share"):
-        recipe(play_share=0.7)
 
 
 # Algorithm 1 as a few more layers of a language model

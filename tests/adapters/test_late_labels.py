@@ -3,7 +3,9 @@
 The oracle is a ``Guard`` that is driven by hand, and what was really played and came, kept outside.
 """
 
+import importlib
 import pickle
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -260,3 +262,15 @@ def test_threads_lose_nothing(river: bool) -> None:
     assert served.guard.regret == pytest.approx((max(states.count(0), states.count(1)) - own) / 200)
     if river:
         assert (served.model.model.learned, served.model.model.disturbed) == (200, 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "module", "extra"), [("river_models", "river", "river"), ("scikit_learn", "sklearn.base", "sklearn")]
+)
+def test_without_its_package_an_adapter_says_what_to_install(
+    file: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"lowregret.adapters.{file}")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install 'lowregret\[{extra}\]'"):
+        importlib.import_module(f"lowregret.adapters.{file}")

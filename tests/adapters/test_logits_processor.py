@@ -197,14 +197,6 @@ def test_rows_come_in_any_order(robust, keep):
     assert len(watched._histories.held) <= keep
 
 
-def test_in_single_precision():
-    """As models mostly are: what differs is how the model itself rounds, in one pass and with a cache."""
-    robust = guarded(lr.HFPredictor(llama(initializer_range=0.2), STATES, prompt=PROMPT, separator=SEPARATOR))
-    for settings in ({}, {"num_beams": 3}):
-        _, watched = written(robust, [[]] * 3, **settings)
-        agrees(robust, watched.seen, tolerance=1e-5)
-
-
 def test_drafts_of_another_model_leave_no_trace():
     """Assisted writing hands the draft model's scores over first; what the main model says then counts."""
     main, draft = llama(0).double(), llama(7).double()

@@ -1,7 +1,6 @@
 """``GuardedRiverClassifier`` beside a ``Guard`` that is driven by hand, bit for bit, and under River's own checks."""
 
 import pickle
-import sys
 from typing import Any
 
 import numpy as np
@@ -187,10 +186,3 @@ def test_a_refusal_changes_nothing() -> None:
 def test_what_is_refused(settings: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Guarded(**{"model": naive_bayes.GaussianNB(), **settings})
-
-
-def test_without_river_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "lowregret.adapters.river_models")
-    monkeypatch.setitem(sys.modules, "river", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'lowregret\[river\]'"):
-        _ = lr.adapters.GuardDriftDetector

@@ -51,16 +51,6 @@ def test_greedy_tokens_and_scores(robust, batch):
     assert watched.rebuilt == 0
 
 
-@pytest.mark.parametrize(
-    "settings", [{"do_sample": True, "temperature": 2.0}, {"num_beams": 3}], ids=["sampled", "beams"]
-)
-def test_scores_under_sampling_and_beams(robust, settings):
-    rows = 8 if "do_sample" in settings else 2
-    _, watched = written(robust, [[]] * rows, Watched(robust), max_new_tokens=steps_of(robust), **settings)
-    count, _ = agrees(robust, watched.seen, TOLERANCE)
-    assert count == len(watched.seen) * rows * settings.get("num_beams", 1)
-
-
 def test_scores_after_left_padding_and_an_alarm(robust):
     """Recorded states of several lengths, the model's own worst among them, which raises an alarm."""
     worst = worst_states(robust, 12)
@@ -83,14 +73,3 @@ def test_what_it_says_next(smollm2):
         whole = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1].softmax(-1)
     np.testing.assert_allclose(law * mass, [whole[tokenizer(word)["input_ids"][-1]] for word in WORDS], atol=1e-6)
     np.testing.assert_allclose((law * mass)[1:], [0.11, 0.15], atol=0.005)
-
-
-def test_words_that_are_no_tokens(smollm2):
-    tokenizer, model = smollm2
-    for words, says in [
-        (["rock paper", " paper"], r"must be single tokens: 'rock paper' is 2 of them, \['rock', ' paper'\]"),
-        (["scissors", " paper"], r"must be single tokens: 'scissors' is \d of them, .*; ' scissors' is one token"),
-        ([" rock", " rock"], "must differ"),
-    ]:
-        with pytest.raises(ValueError, match=says):
-            lr.HFPredictor(model, words, tokenizer=tokenizer)

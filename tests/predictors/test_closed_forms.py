@@ -1,6 +1,5 @@
 """Predictors against closed forms, samples against the laws they claim to come from."""
 
-import itertools
 import math
 from collections import Counter
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
+from lowregret.evaluate.adversaries import all_sequences
 
 from ..conftest import extra, random_markov
 
@@ -21,27 +21,15 @@ def sequence_probability(predictor: lr.Predictor, tokens: np.ndarray) -> np.ndar
     return np.take_along_axis(probs, tokens[..., None], -1)[..., 0].prod(-1)
 
 
-def all_of(n_states: int, horizon: int) -> np.ndarray:
-    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
-
-
 @pytest.mark.parametrize(("n_states", "prior"), [(2, 1.0), (3, 1.0), (3, 0.5), (4, 2.0)])
 def test_the_urn_is_a_dirichlet_mixture(n_states: int, prior: float) -> None:
     """The closed form: drawing the bias once from the Dirichlet and the tokens independently."""
-    tokens = all_of(n_states, 5)
+    tokens = all_sequences(n_states, 5)
     for row, probability in zip(tokens, sequence_probability(lr.PolyaUrn(n_states, prior), tokens), strict=True):
         counts = Counter(row.tolist())
         log = math.lgamma(n_states * prior) - math.lgamma(5 + n_states * prior)
         log += sum(math.lgamma(c + prior) - math.lgamma(prior) for c in counts.values())
         assert probability == pytest.approx(math.exp(log), rel=1e-12)
-
-
-def test_equation_1() -> None:
-    tokens = [2, 0, 2, 2, 1]
-    probs = lr.PolyaUrn(3).predict_sequence(tokens)
-    for t in range(5):
-        seen = Counter(tokens[:t])
-        np.testing.assert_allclose(probs[t], [(1 + seen[s]) / (3 + t) for s in range(3)], rtol=1e-15)
 
 
 @pytest.mark.parametrize("window", [0, 1, 2, 3])
@@ -60,7 +48,7 @@ def test_markov_looks_its_context_up(window: int) -> None:
 def test_samples_have_the_law_of_the_predictor(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = random_markov(rng, 3) if seed % 2 else lr.PolyaUrn(3)
-    tokens = all_of(3, 3)
+    tokens = all_sequences(3, 3)
     expected = sequence_probability(model, tokens)
     assert expected.sum() == pytest.approx(1)
     drawn = lr.sample(model, 3, 20_000, seed=seed)
@@ -116,11 +104,6 @@ def test_a_state_of_probability_zero_is_never_drawn() -> None:
     for law in ([0.0, 0.3, 0.7, 0.0], [0.3, 0.0, 0.0, 0.7], [0.1, 0.2, 0.7, 0.0]):
         drawn = lr.sample(lr.predictors.Scheduled([law]), 50, 2000, seed=0)
         assert set(np.unique(drawn)) == {s for s, p in enumerate(law) if p > 0}
-
-
-def test_an_unseeded_source_is_refused() -> None:
-    with pytest.raises(ValueError, match="seed"):
-        lr.sample(lr.PolyaUrn(2), 3, 3, seed=None)  # type: ignore[arg-type]
 
 
 def test_functions_see_the_history_and_nothing_else() -> None:

@@ -1,7 +1,6 @@
 """The Bayesian mixture against the marginal likelihood of every sequence; and the sequence that ruins it."""
 
 import importlib
-import itertools
 import math
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import checks
+from lowregret.evaluate.adversaries import all_sequences
 
 from ..conftest import extra, random_markov
 
@@ -17,10 +17,6 @@ torch = extra("torch")
 
 SURE = lr.predictors.Scheduled([[0.9, 0.1]])
 NEVER_ONE, NEVER_ZERO = lr.predictors.Scheduled([[1.0, 0.0]]), lr.predictors.Scheduled([[0.0, 1.0]])
-
-
-def all_of(n_states: int, horizon: int) -> np.ndarray:
-    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
 
 
 def chance(predictor: lr.Predictor, tokens_NxT: np.ndarray) -> np.ndarray:
@@ -40,7 +36,7 @@ def test_a_sequence_is_as_likely_as_the_predictors_make_it_on_average(seed: int)
         lr.predictors.Scheduled(rng.dirichlet(np.ones(S), 4)),
     ]
     weights = None if seed < 2 else rng.dirichlet(np.ones(4))
-    tokens = all_of(S, 8 if S == 2 else 5)
+    tokens = all_sequences(S, 8 if S == 2 else 5)
     mixture = lr.Mixture(parts, weights)
     shares = np.full(4, 0.25) if weights is None else weights
     expected = sum(w * chance(part, tokens) for w, part in zip(shares, parts, strict=True))
