@@ -25,43 +25,23 @@ def take(memory: Any, index: Any) -> Any:
         return _like(memory, [take(leaf, index) for leaf in memory])
     if memory is None:
         return None
-    xp, n = namespace(memory), memory.shape[0]
-    if isinstance(index, slice):
-        if index.step is None or index.step > 0:
-            return memory[index]
-        index = np.arange(n)[index]  # torch slices forwards only
-    chosen = to_numpy(inputs.array_of(index, "index"))
-    if chosen.size == 0:
-        chosen = chosen.astype(np.int64)
-    if chosen.dtype == bool:
-        if chosen.shape != (n,):
-            raise ValueError(f"index is a mask of shape {chosen.shape}, the memory has {n} streams")
-        chosen = np.flatnonzero(chosen)
-    if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
-        raise ValueError(f"index must be a slice, a list of stream indices or a mask, got {inputs.shown(index)}")
-    if chosen.size and (chosen.min() < -n or chosen.max() >= n):
-        raise ValueError(f"index must lie in 0..{n - 1} ({n} streams), got {chosen.min()} to {chosen.max()}")
-    chosen = chosen.astype(np.int64) % max(n, 1)
+    n, xp = memory.shape[0], namespace(memory)
+    if not isinstance(index, slice):
+        index = to_numpy(inputs.array_of(index, "index"))
+        index = index if index.size else np.zeros(0, dtype=np.int64)
+        if index.ndim != 1:
+            raise ValueError(f"index must be a slice, a list of stream indices or a mask, got {inputs.shown(index)}")
+    try:
+        chosen = np.ascontiguousarray(np.arange(n)[index])
+    except IndexError as error:
+        raise ValueError(f"index must name some of {n} streams, or be a mask of them: {error}") from None
     return xp.take(memory, xp.asarray(chosen, device=device(memory)), axis=0)
 
 
 def where(condition: Array, yes: Any, no: Any) -> Any:
     """Per stream, one of two memories of the same kind; ``condition`` has the batch shape."""
-    few = np.nonzero(condition) if isinstance(condition, np.ndarray) and condition.ndim else None
-    return _where(condition, few, yes, no)
-
-
-def _where(condition: Array, few: tuple[np.ndarray, ...] | None, yes: Any, no: Any) -> Any:
     if isinstance(yes, tuple):
-        return _like(yes, [_where(condition, few, a, b) for a, b in zip(yes, no, strict=True)])
-    if yes is None:
-        return None
-    if yes.shape != no.shape:
-        raise ValueError(f"streams of different ages cannot share this memory: shapes {yes.shape} and {no.shape}")
-    if few is not None:  # often one copy of thousands: choosing cell by cell would take several times as long
-        chosen = no.copy(order="K")
-        chosen[few] = yes[few]
-        return chosen
+        return _like(yes, [where(condition, a, b) for a, b in zip(yes, no, strict=True)])
     mask = namespace(condition).reshape(condition, (*condition.shape, *(1,) * (yes.ndim - condition.ndim)))
     return namespace(yes).where(mask, yes, no)
 
@@ -83,19 +63,16 @@ def restored(template: Any, data: Any, fresh: bool = False) -> Any:
         return None
     try:
         values = np.asarray(data)
-    except (TypeError, ValueError) as error:
-        raise ValueError("state_dict does not fit: its lists have rows of different lengths") from error
-    dtype, shape = to_numpy(template).dtype, tuple(template.shape)
+        values = values.astype(to_numpy(template).dtype, casting="same_kind" if values.size else "unsafe")
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"state_dict does not fit: {error}") from error
+    shape = tuple(template.shape)
     if 0 in values.shape and values.shape == shape[: values.ndim]:  # nested lists lose what comes after an empty axis
         return template
-    if values.size and (values.dtype.kind not in {"f": "fiu", "i": "iu"}.get(dtype.kind, dtype.kind)):
-        raise ValueError(f"state_dict does not fit: {dtype} numbers were expected, got {values.dtype}")
     if values.ndim != len(shape) or (fresh and any(m not in (0, n) for n, m in zip(values.shape, shape, strict=True))):
         raise ValueError(f"state_dict does not fit: an array of shape {shape} was expected, got {values.shape}")
-    if values.size and not np.isfinite(values).all():
-        raise ValueError("state_dict does not fit: finite numbers were expected, got NaN or infinity")
     xp = namespace(template)
-    read = xp.asarray(values.astype(dtype), dtype=template.dtype, device=device(template))
+    read = xp.asarray(values, dtype=template.dtype, device=device(template))
     if values.shape != shape:
         return read
     own = xp.empty_like(template)  # its axes lie in memory as the template's do: how sums round may depend on it
