@@ -26,26 +26,22 @@ class Abilities(Protocol):
         """On how many of the last tokens its answer depends. Without it: possibly on all of them."""
 
     def laws(self, tokens: Array) -> Array:
-        """A predictor's ``predict_sequence`` without its checks, for tokens that were checked before."""
+        """A predictor's ``predict_sequence`` for tokens that were checked before."""
 
     def advance(self, memory: Any, token: Array) -> Any:
-        """A predictor's ``update`` without its checks, for tokens beside its memory that were checked before."""
+        """A predictor's ``update`` for tokens that were checked before, beside its memory."""
 
     def law_of_counts(self, counts: Array) -> Array:
-        """What a predictor predicts after these counts of each state, ``[..., S] -> [..., S]``, in any order.
+        """What a predictor that only counts predicts after so many of each state, ``[..., S] -> [..., S]``.
 
-        It then depends on the past through nothing else, and its worst case is then exact, by dynamic
-        programming over counts.
+        Its worst case is then exact, by dynamic programming over counts.
         """
 
     def policy_of_counts(self, counts: Array) -> Array:
-        """What a policy plays after these counts of each state, ``[..., S] -> [..., A]``; else as ``law_of_counts``."""
+        """What a policy that only counts plays, ``[..., S] -> [..., A]``; else as ``law_of_counts``."""
 
     def key(self, memory: Any) -> Array:
-        """``int[...]`` or ``int[..., k]``: streams with the same counts and equal keys will act alike for ever.
-
-        Of such streams a search keeps only the one with more regret.
-        """
+        """``int[...]`` or ``int[..., k]``: streams with the same counts and equal keys will act alike for ever."""
 
     def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> float | None:
         """The most average regret in the first ``horizon`` steps on any sequence: it enters the certificates.
