@@ -287,7 +287,7 @@ def test_blank_lines_of_scores_are_no_items(tmp_path: Path) -> None:
         ({"new": {"f1": [0.5, 1]}}, "or dicts of them with the same names"),
         ({"new": {"f1": [2, 1]}, "current": {"f1": [0, 1]}}, r"new\['f1'\] must be scores from"),
         ({"new": {}, "current": {}}, "or dicts of them with the same names"),
-        ({"low": 1, "high": 1}, "low must be below high"),
+        ({"new": [1, 1], "current": [1, 1], "low": 1}, "low must be below high"),
         ({"alpha": 0}, "alpha"),
         ({"names": ("a", "a")}, "names must be names, at least one and each once"),
     ],

@@ -1,7 +1,6 @@
 """What a recording of forecasts and outcomes would have earned: the model, the guard, and what else one might do."""
 
 import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import inputs
 from ..certificates import Certificate
 from ..engine import ExactTest
 from ..evaluate.plots import COLOURS, DASHES, plain, pyplot
@@ -98,9 +96,6 @@ def backtest(
     return replayed(usual, recording, fallback, source)
 
 
-_DRAWN = 6  # streams whose evidence is drawn
-
-
 def _fitting(guard: Guard, recording: Recording) -> Recording:
     """The recording with contexts numbered as the guard does; refused where the two do not fit."""
     references, known, changes = guard.against.references, guard.against.contexts, recording.side.payoffs is not None
@@ -134,7 +129,7 @@ def replayed(
         traced = {"share": played.guard.share_NxT, "log_e": played.guard.evidence_NxT}
         for name, own_NxT in (played.paid | traced).items():
             by_step.setdefault(name, np.empty(R))[rows_R] = own_NxT[block.recorded_NxT]
-        best = played.paid[BEST_OF_ALL if BEST_OF_ALL in played.paid else BEST]
+        best = played.paid.get(BEST_OF_ALL, played.paid[BEST])
         regret_N = (best - played.paid["guard"]).sum(axis=1)
         for name, own_N in (columns | {"regret": regret_N}).items():
             by_stream.setdefault(name, np.empty(B, own_N.dtype))[block.index_N] = own_N
@@ -291,25 +286,6 @@ class Backtest:
             title.append(chosen(self.source.columns))
         return Table("\n".join([*title, *(f"! {warning}" for warning in self.warnings)]), ("", "payoff"), tuple(rows))
 
-    def to_json(self) -> str:
-        """Everything but the curves, as JSON."""
-        about = {
-            "steps": self.steps,
-            "columns": None if self.source is None else self.source.columns,
-            "earned": self.earned,
-            "warnings": list(self.warnings),
-            "regret_bound": self.guarantee.regret_bound,
-            "regret_bound_in_payoffs": self.guarantee.regret_bound_in_payoffs,
-            "tv_bound": self.certificate.tv_bound,
-            "streams": [result._asdict() for result in self.streams],
-            "switches": [
-                {"event": type(event).__name__.lower(), **event._asdict(), "message": str(event)}
-                | ({"evidence": None} if isinstance(event, Alarm) and event.excluded else {})  # there it is infinite
-                for event in self.switches
-            ],
-        }
-        return json.dumps(about, indent=1, default=str)
-
     def to_frame(self) -> Any:
         """One row per step: payoffs by player, and whether the guard ``used_fallback``; a polars frame.
 
@@ -336,11 +312,10 @@ class Backtest:
             rows = stream.gather(np.repeat(np.arange(len(names)), recording.lengths_B)).to_frame()
         return pl.concat([rows, pl.DataFrame(data, nan_to_null=True)], how="horizontal")
 
-    def regret(self, player: str = "guard") -> tuple[np.ndarray, ...]:
-        """By stream, ``[T]``: the average regret of every prefix to its best comparator, in utility."""
-        inputs.choice(player, "player", tuple(self.paid))
+    def regret(self) -> tuple[np.ndarray, ...]:
+        """By stream, ``[T]``: the guard's average regret of every prefix to its best comparator, in utility."""
         found = []
-        for i, paid_T in enumerate(self.paid[player]):
+        for i, paid_T in enumerate(self.paid["guard"]):
             one = self.recording.part([i])
             theirs = [np.cumsum(self.paid[f"reference {name}"][i]) for name in one.references]
             if self.guard.setting.n_comparators > len(theirs):  # an action, with contexts one for each of them
@@ -351,21 +326,19 @@ class Backtest:
             found.append((np.max(theirs, axis=0) - np.cumsum(paid_T)) / np.maximum(np.cumsum(one.there_R), 1))
         return tuple(found)
 
-    def plot(self, stream: Any = None) -> Any:
-        """Money over time and the evidence for an alarm, with lines at switches: of one stream, or of all together."""
-        recording, events = self.recording, [e for e in self.switches if stream is None or e.stream == stream]
-        chosen = np.arange(len(recording.names)) if stream is None else np.array([recording.place(stream)])
+    def plot(self) -> Any:
+        """Money over time, all streams added up, and the evidence against the models; with lines at switches."""
+        recording, events = self.recording, self.switches
         figure, axes = pyplot().subplots(2, 1, figsize=(7.6, 5.6), sharex=True, layout="constrained")
         figure.set_facecolor("white")
-        rows_R, lengths_B = recording.rows_of(chosen), recording.lengths_B[chosen]
-        step_R = np.arange(len(rows_R)) - np.repeat(np.cumsum(lengths_B) - lengths_B, lengths_B)
-        step_T, styles = np.arange(1, lengths_B.max() + 1), itertools.cycle(zip(COLOURS, DASHES, strict=True))
-        for name, (colour, dash) in zip((*self.paid, BEST), styles, strict=False):
-            line_T = np.cumsum(np.bincount(step_R, np.nan_to_num(self._payoffs_R(name)[rows_R])))
+        step_R = np.arange(recording.n_steps) - np.repeat(recording.start_B, recording.lengths_B)
+        step_T, styles = np.arange(1, recording.longest + 1), itertools.cycle(zip(COLOURS, DASHES, strict=True))
+        for name, (colour, dash) in zip(self.players, styles, strict=False):
+            line_T = np.cumsum(np.bincount(step_R, np.nan_to_num(self._payoffs_R(name))))
             axes[0].plot(step_T, line_T, color=colour, linestyle=dash, linewidth=1.6, label=name)
         needed = math.log(self.guard.setting.watch.threshold)
-        alarmed = [recording.place(event.stream) for event in events if isinstance(event, Alarm)]
-        for i, colour in zip((alarmed or chosen)[:_DRAWN], COLOURS, strict=False):
+        alarmed = np.flatnonzero(self.by_stream["alarm"]).tolist()
+        for i, colour in zip(alarmed or range(len(recording.names)), COLOURS, strict=False):
             shown_T = np.minimum(self.log_e[i], 3 * needed)
             axes[1].plot(step_T[: len(shown_T)], shown_T, color=colour, label=f"stream {recording.names[i]}")
         axes[1].axhline(needed, color="#555555", linestyle="--", label="alarm")

@@ -9,20 +9,20 @@ import numpy as np
 import polars as pl
 
 from .. import inputs
-from ..engine.responses import best_actions
 from ..forecasts.contract import needs_knots
+from ..guard import Guard
 from ..problems import DecisionProblem, Payoff, a_problem
 from .columns import Found, found_columns, listed, quantile_columns
-from .gating import FAILED, Compared, Gate, Gates, judged, range_of, scores_compared
+from .gating import FAILED, Compared, Gate, Gates, judged, scores_compared
+from .judging import responses, utilities
 from .reading import ROW, Log, Refused, log_of
-from .recording import Recording
+from .recording import NOTHING, Recording
 from .settings import AuditSettings, Columns
 from .table import table_of
 from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of, spelling
 
 _WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
 _UNREAD = ("model", "context", "references", "payoffs")  # roles of columns that a gate does not know
-_WORK = 1 << 22  # numbers at a time
 
 
 def gate_scores(
@@ -57,7 +57,7 @@ def gate_scores(
     by
         The column of slices, each of which is judged at alpha divided by their number.
     """
-    alpha, (low, high) = inputs.probability(alpha, "alpha"), range_of(low, high)
+    alpha = inputs.probability(alpha, "alpha")
     inputs.names_of([new, current], "new and current")
     source, notes, scores = log_of(log), list[str](), {"new": new, "current": current}
     keys = {role: name for role, name in {"by": by, "item": item, "order": order}.items() if name is not None}
@@ -202,37 +202,22 @@ def gate_forecasts(
 
 def _payoffs_compared(problem: Any, recording: Recording, at_R: np.ndarray) -> Compared:
     """What acting on the forecast of each row pays, and acting on its reference."""
-    outcomes_R, references, R = recording.outcomes_R, recording.side.references, recording.n_steps
-    if isinstance(problem, Payoff):
-        actions = [_best_actions(problem, forecasts) for forecasts in (recording.forecasts, references[0])]
-        utility, paid_AxR = problem.knot_utilities, problem.paid(outcomes_R)
-    else:
-        actions = [problem.best_response(probs) for probs in (recording.forecasts, references[:, 0])]
-        utility, paid_AxR = problem.utility, problem.utility[:, outcomes_R]
-    share_R = np.ones(R) if recording.side.scale is None else recording.side.scale
-    pairs_Px2, pair_R = np.unique(np.stack(actions, axis=1), axis=0, return_inverse=True)
-    gains_PxM = utility[pairs_Px2[:, 0]] - utility[pairs_Px2[:, 1]]  # between knots straight: extreme at one of them
-    new_R, current_R = (paid_AxR[action_R, np.arange(R)] for action_R in actions)
-    return Compared(
-        "payoffs",
-        new_R=problem.in_payoffs(new_R) * share_R,
-        current_R=problem.in_payoffs(current_R) * share_R,
-        low_R=problem.regret_in_payoffs(gains_PxM.min(axis=1)[pair_R] * share_R),
-        high_R=problem.regret_in_payoffs(gains_PxM.max(axis=1)[pair_R] * share_R),
-        span=float(problem.regret_in_payoffs(problem.span)),
-        at_R=at_R,
-        apart_R=actions[0] != actions[1],
-        missing_R=~recording.there_R,
-    )
-
-
-def _best_actions(problem: Payoff, forecasts: Any) -> np.ndarray:
-    """The best response to each forecast of a number."""
-    found, n = [], len(forecasts.values)
-    for rows in np.array_split(np.arange(n), 1 + n * problem.n_actions * forecasts.values.shape[1] // _WORK):
-        points, weights = forecasts.at(rows).law(problem, 0)
-        found.append(best_actions(np, (problem.utilities(points) * weights).sum(axis=-1).T))
-    return np.concatenate(found)
+    setting, every = Guard(problem, against=recording.against).setting, np.arange(recording.n_steps)
+    actions_2xR = np.zeros((2, len(every)), dtype=np.int64)
+    for block in recording.blocks():
+        best_NxT, (answer_NxTxA,) = responses(setting, block)
+        both_2xNxT = np.stack([best_NxT, answer_NxTxA.argmax(axis=-1)])
+        actions_2xR[:, recording.rows_of(block.index_N)] = both_2xNxT[:, block.recorded_NxT]
+    pairs_2xP, pair_R = np.unique(actions_2xR, axis=1, return_inverse=True)
+    utility_AxM = problem.knot_utilities if isinstance(problem, Payoff) else problem.utility
+    gains_PxM = utility_AxM[pairs_2xP[0]] - utility_AxM[pairs_2xP[1]]  # between knots straight: extreme at one of them
+    low_R, high_R = gains_PxM.min(axis=1)[pair_R], gains_PxM.max(axis=1)[pair_R]
+    paid_2xR = utilities(problem, recording.outcomes_R, NOTHING)[actions_2xR, every]
+    share_R = 1.0 if recording.side.scale is None else recording.side.scale
+    new_R, current_R = problem.in_payoffs(paid_2xR) * share_R
+    low_R, high_R = (problem.regret_in_payoffs(end_R) * share_R for end_R in (low_R, high_R))
+    span, apart_R = float(problem.regret_in_payoffs(problem.span)), actions_2xR[0] != actions_2xR[1]
+    return Compared("payoffs", new_R, current_R, low_R, high_R, span, at_R, apart_R, ~recording.there_R)
 
 
 def _wait(stream_R: np.ndarray, at_R: np.ndarray, lag: int) -> int:

@@ -209,7 +209,7 @@ def gate(
     >>> gate([True, True, True, True] * 10, [True, False, True, False] * 10).verdict
     'promote'
     """
-    alpha, lag, (low, high) = inputs.probability(alpha, "alpha"), inputs.whole(lag, "lag"), range_of(low, high)
+    alpha, lag = inputs.probability(alpha, "alpha"), inputs.whole(lag, "lag")
     inputs.names_of(list(names), "names")
     several, parts = isinstance(new, Mapping) or isinstance(current, Mapping), {"": (new, current)}
     if several:
@@ -240,14 +240,6 @@ def _scores(values: Any, low: float, high: float, name: str) -> np.ndarray:
     return array
 
 
-def range_of(low: Any, high: Any) -> tuple[float, float]:
-    """The range of scores."""
-    low, high = inputs.finite(low, "low"), inputs.finite(high, "high")
-    if low >= high:
-        raise ValueError(f"low must be below high, got {low:g} and {high:g}")
-    return low, high
-
-
 # One path from here on.
 
 
@@ -267,6 +259,8 @@ class Compared(NamedTuple):
 
 def scores_compared(new_R: np.ndarray, current_R: np.ndarray, low: float, high: float, at_R: np.ndarray) -> Compared:
     """Scores within a range."""
+    if not 0 < high - low < math.inf:
+        raise ValueError(f"low must be below high, got {low:g} and {high:g}")
     wide_R, apart_R = np.full(len(new_R), high - low), new_R != current_R
     return Compared("scores", new_R, current_R, -wide_R, wide_R, high - low, at_R, apart_R, np.zeros_like(apart_R))
 

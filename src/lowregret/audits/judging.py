@@ -46,7 +46,7 @@ def play(guard: Guard, block: Block, fallback: bool = True) -> Played:
     """The players on a block; ``guard`` says how the guard is made, and stays as it is."""
     setting = guard.setting
     utility_AxNxT = utilities(setting.problem, block.outcomes_NxT, block.side) * block.there_NxT
-    best_NxT, answers = _responses(setting, block)
+    best_NxT, answers = responses(setting, block)
 
     def paid(policy_NxTxA: np.ndarray) -> np.ndarray:
         found_NxT: np.ndarray = np.einsum("nta,ant->nt", policy_NxTxA, utility_AxNxT)
@@ -116,7 +116,7 @@ def _alike(block: Block, lag: int) -> list[tuple[np.ndarray, np.ndarray | None]]
     return [(np.flatnonzero(which_N.ravel() == k), kinds[k]) for k in range(len(kinds))]
 
 
-def _responses(setting: Setting, block: Block) -> tuple[np.ndarray, list[np.ndarray]]:
+def responses(setting: Setting, block: Block) -> tuple[np.ndarray, list[np.ndarray]]:
     """The best action by the model ``[N, T]``, and for each reference the response ``[N, T, A]`` to it."""
     N, T = block.outcomes_NxT.shape
     flat, outcomes = np.unravel_index(np.arange(N * T), (N, T)), setting.outcomes
