@@ -186,8 +186,6 @@ def test_reliability_up_to_the_alarm_and_after_it(how):
         k = off.argmax()
         days, share = f"({steps[k]:,.0f} days)", f"wet occurred in {shares[k]:.0%}."
         worst = f"here the forecast of wet was about {forecasts[k]:.0%} {days}, {share}"
-        if how == "stuck" and part:
-            worst = f"Stuck: the forecast of wet was always about 88% {days}, and {share}"
         sentence = read.texts["figcaption"][part]
         assert sentence.endswith(worst)
         assert sentence.startswith("Upside down: w") == (how == "upside down" and part == 1)
@@ -199,8 +197,8 @@ def test_reliability_up_to_the_alarm_and_after_it(how):
 def test_what_had_no_chance_and_occurred_is_not_chance():
     found = made(np.array([[[1.0, 0.0]] * 9]), np.eye(9, dtype=int)[:1], {0: (None, 1)}, **ONE)
     worst, never = Reader(page(found)).texts["figcaption"]
-    assert worst == "The forecast of wet was always about 0% (1 day), and wet occurred in 100%."
-    assert never == "Within chance. At worst: the forecast of wet was always about 0% (8 days), and wet occurred in 0%."
+    assert worst == "Where the forecast of wet was about 0% (1 day), wet occurred in 100%."
+    assert never == "Within chance. At worst: where the forecast of wet was about 0% (8 days), wet occurred in 0%."
 
 
 def test_what_is_off_by_little_is_close_unless_something_is_off_by_much():
@@ -253,7 +251,7 @@ def test_quantiles_have_their_coverage():
 def test_the_table_of_streams():
     found = forty(alarms=FORTY | {1: (400, 430)}, named=FORTY, follows=[6])
     read = Reader(page(found))
-    assert read.texts["p"][0] == "Audit of shops.csv: 40 shops, 500 days, 1 January 2026 to 15 May 2027"
+    assert read.texts["p"][0] == "Audit of shops.csv: 20,000 days of 40 shops, from 1 January 2026 to 15 May 2027"
     promise = (
         "whatever happens, the guard earns at most 10.50 euros per day less than the best fixed action of its shop"
     )

@@ -185,16 +185,16 @@ def _without_alarm(found: Any) -> Verdict:
     guarded = _more(found, _gain(found), "the same")
     earned = f"Acting on {'it' if one else 'them'} earned {amounts(found, model)[0]}; guarded, {guarded}."
     cost, steps = steps_to_find(found)
-    time = f"about {counted(int(steps), found.unit)}" if steps <= _FAR else f"more than {counted(_FAR, found.unit)}"
     lost = f"a break that costs {amounts(found, cost)[0]} per {found.unit}"
     if cost and steps > longest:
-        headline = f"Too short to tell: {lost} takes {time} to find, and the log has {counted(longest, found.unit)}."
+        headline = f"Too short to tell: {lost} is not found in {counted(min(longest, _FAR), found.unit)}."
         return Verdict(headline, f"So far nothing speaks against {which}. {earned}", "unclear")
     if best >= model:
         action = f"always playing {printable(found.streams['best_action'][0], 80)}" if one else f"the {BEST} of each"
         earned += f" In hindsight {action} would have earned {_more(found, best - model, 'as much')}."
-    advice = f"{earned} {lost[0].upper()}{lost[1:]} would be found after {time}." if cost else earned
-    return Verdict(f"Nothing speaks against {which}.", advice, "good" if model > best else "unclear")
+    if cost:
+        earned += f" {lost[0].upper()}{lost[1:]} would be found after about {counted(int(steps), found.unit)}."
+    return Verdict(f"Nothing speaks against {which}.", earned, "good" if model > best else "unclear")
 
 
 def _more(found: Any, gain: float, same: str) -> str:
@@ -226,22 +226,19 @@ def steps_to_find(found: Any) -> tuple[float, float]:
 
     An edge is the largest where one of two actions can earn so much more than the other, and then so much less; the
     break has half the largest edge, as in ``lowregret plan --edge``, and is there from the first step on. A guard
-    with the largest lag of the log is simulated; with contexts or references it takes longer. Steps are in two digits,
-    infinite for more than 1,024; a cost of 0 says that nothing can be lost by a break.
+    with the largest lag of the log is simulated for as many steps as the log has, 1,024 at most; with contexts or
+    references it takes longer. Infinite where they are too few; a cost of 0 says that nothing can be lost by a break.
     """
     payoffs_AxS = stakes(found.problem)[1]
     steps, lag = (min(int(found.streams[name].to_numpy().max()), _FAR) for name in ("steps", "lag"))
     lead_AxAxS = payoffs_AxS[None] - payoffs_AxS[:, None]
     largest = float(np.minimum(-lead_AxAxS.min(axis=2), lead_AxAxS.max(axis=2)).max())
-    problem = DecisionProblem.from_payoffs(payoffs_AxS)
+    guard = Guard(
+        DecisionProblem.from_payoffs(payoffs_AxS), test=ExactTest(found.settings.delta, max(steps, 2)), lag=lag
+    )
     for edge in (largest / 2, largest / 4, largest / 8) if largest > 0 else ():
         with contextlib.suppress(ValueError):  # a third action is better than the two, unless they differ by less
-            while True:
-                guard = Guard(problem, test=ExactTest(found.settings.delta, max(steps, 2)), lag=lag)
-                median = delay(guard, edge, since=1, runs=_RUNS).median
-                if math.isfinite(median) or steps >= _FAR:
-                    return edge, float(f"{median:.2g}")
-                steps = min(2 * steps, _FAR)
+            return edge, float(f"{delay(guard, edge, since=1, runs=_RUNS).median:.2g}")
     return 0.0, math.inf
 
 
@@ -344,6 +341,13 @@ def payoffs(found: Any) -> Table:
     return Table(title, ("", *(printable(str(name), 40) for name in states[:_SHOWN])), rows)
 
 
+def size(found: Any) -> str:
+    """How many steps and streams, and from when to when."""
+    streams = f" of {counted(found.streams.height, stream_word(found))}" if found.streams.height > 1 else ""
+    ends = f", from {day(found.first)} to {day(found.last)}" if found.first and found.last else ""
+    return f"{counted(found.steps, found.unit)}{streams}{ends}"
+
+
 def made(found: Any) -> list[tuple[str, str]]:
     """How the audit was made, and what is promised: a name and a sentence each."""
     n, word, unit = found.streams.height, stream_word(found), found.unit
@@ -352,12 +356,10 @@ def made(found: Any) -> list[tuple[str, str]]:
         of_word, each = f" of its {word}", f" for each {word}"
         wrongly = f"; of the models named as broken, on average at most {100 * found.settings.fdr:.3g}% are right"
     lag, best = int(found.streams["lag"].to_numpy().max()), BEST_OF_ALL if BEST_OF_ALL in found.players else BEST
-    ends = f", from {day(found.first)} to {day(found.last)}" if found.first and found.last else ""
-    size = f"{counted(found.steps, unit)}{f' of {counted(n, word)}' if n > 1 else ''}{ends}"
     rarely = "while a model is right, the chance that it ever has an alarm is at most"
     (bound,) = amounts(found, found.certificate.regret_bound_in_payoffs)
     return [
-        ("Log", f"{printable(found.source, 200)}: {size}"),
+        ("Log", f"{printable(found.source, 200)}: {size(found)}"),
         ("Columns", chosen(found.columns)),
         ("Outcomes", f"known before the next {unit}" if lag == 1 else f"known up to {counted(lag, unit)} later"),
         ("False alarms", f"{rarely} {100 * found.settings.delta:.3g}%{each}{wrongly}"),

@@ -44,7 +44,7 @@ def page(found: "Audit") -> str:
     against = "".join(f"<li>{_safe(_capital(text))}.</li>" for text in words.warnings(found))
     made = [*words.made(found), ("Made by", f"lowregret {version('lowregret')}")]
     parts = [
-        f'<p class="note">{_safe(title)}: {_safe(_size(found))}</p>',
+        f'<p class="note">{_safe(title)}: {_safe(words.size(found))}</p>',
         f"<h1>{_safe(verdict.headline)}</h1>",
         f'<p class="do {verdict.kind}">{_safe(verdict.advice)}</p>',
         "<h2>What it earned</h2>",
@@ -71,15 +71,6 @@ def _safe(text: str) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _size(found: "Audit") -> str:
-    """How many streams and steps, and from when to when."""
-    steps_B, n = found.streams["steps"].to_numpy(), found.streams.height
-    upto = "" if steps_B.min() == steps_B.max() else "up to "
-    of = f"{words.counted(n, words.stream_word(found))}, {upto}" if n > 1 else ""
-    ends = f", {words.day(found.first)} to {words.day(found.last)}" if found.first and found.last else ""
-    return f"{of}{words.counted(int(steps_B.max()), found.unit)}{ends}"
 
 
 def _table(shown: Table, wide: tuple[int, ...] = ()) -> str:
@@ -310,21 +301,17 @@ def _panel(found: "Audit", name: str, part: int, s: int) -> str:
 
 
 def _diagnosis(found: "Audit", n_K: np.ndarray, forecast_K: np.ndarray, share_K: np.ndarray, state: str) -> str:
-    """The worst of a drawing of reliability: within chance, close, upside down, stuck, or otherwise off."""
+    """The worst of a drawing of reliability: within chance, close, upside down, or otherwise off."""
     k, off = _worst(n_K, forecast_K, share_K)
     forecast, share, steps = _percent(forecast_K[k]), _percent(share_K[k]), words.counted(int(n_K[k]), found.unit)
+    worst = f"where the forecast of {state} was about {forecast} ({steps}), {state} occurred in {share}."
     if found.levels:
         worst = f"{share} of outcomes ({steps}) were at or below the {forecast} quantile."
-    elif len(n_K) == 1:
-        worst = f"the forecast of {state} was always about {forecast} ({steps}), and {state} occurred in {share}."
-    else:
-        worst = f"where the forecast of {state} was about {forecast} ({steps}), {state} occurred in {share}."
     if off < 3 or abs(forecast_K[k] - share_K[k]) < _CLOSE:
         return f"{'Within chance' if off < 3 else 'Close'}. At worst: {worst}"
     x_K, y_K = forecast_K - forecast_K.mean(), share_K - share_K.mean()
-    if len(n_K) > 2 and x_K @ y_K < -0.5 * math.sqrt((x_K @ x_K) * (y_K @ y_K)):
-        return f"Upside down: {worst}"
-    return f"Stuck: {worst}" if len(n_K) == 1 and n_K[0] > 1 and not found.levels else _capital(worst)
+    falls = len(n_K) > 2 and x_K @ y_K < -0.5 * math.sqrt((x_K @ x_K) * (y_K @ y_K))
+    return f"Upside down: {worst}" if falls else _capital(worst)
 
 
 def _percent(share: float) -> str:
