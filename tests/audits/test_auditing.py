@@ -172,16 +172,6 @@ def test_reliability_is_counted_before_the_alarm_and_after() -> None:
     assert (before + after)[:, 1].tolist() == [(rows["sold"] <= rows[f"q{q}"]).sum() for q in (10, 50, 90)]
 
 
-def test_what_follows_an_alarm_is_added_up() -> None:
-    (row,) = audit(one(), SHOP).streams.to_dicts()
-    guarded = lr.backtest(lr.Guard(SHOP, test=lr.ExactTest(0.05, 150)), one()).to_frame()
-    assert row["steps_after"] == 150 - row["alarm"]
-    for player in ("model", "guard"):
-        paid = guarded[f"payoff_{player}"].to_numpy()
-        assert row[f"{player}_after"] == pytest.approx(paid[row["alarm"] :].sum())
-    assert row["alarm_time"] is row["since_time"] is None  # of rows as they stand
-
-
 def test_e_bh_by_its_definition() -> None:
     rng = np.random.default_rng(0)
     for n, fdr in itertools.product((1, 4, 9), (0.05, 0.3)):

@@ -332,7 +332,8 @@ class Backtest:
         figure, axes = pyplot().subplots(2, 1, figsize=(7.6, 5.6), sharex=True, layout="constrained")
         figure.set_facecolor("white")
         step_R = np.arange(recording.n_steps) - np.repeat(recording.start_B, recording.lengths_B)
-        step_T, styles = np.arange(1, recording.longest + 1), itertools.cycle(zip(COLOURS, DASHES, strict=True))
+        step_T, colours = np.arange(1, recording.longest + 1), (COLOURS[1], COLOURS[0], *COLOURS[2:])
+        styles = itertools.cycle(zip(colours, DASHES, strict=True))
         for name, (colour, dash) in zip(self.players, styles, strict=False):
             line_T = np.cumsum(np.bincount(step_R, np.nan_to_num(self._payoffs_R(name))))
             axes[0].plot(step_T, line_T, color=colour, linestyle=dash, linewidth=1.6, label=name)
@@ -342,9 +343,9 @@ class Backtest:
             shown_T = np.minimum(self.log_e[i], 3 * needed)
             axes[1].plot(step_T[: len(shown_T)], shown_T, color=colour, label=f"stream {recording.names[i]}")
         axes[1].axhline(needed, color="#555555", linestyle="--", label="alarm")
-        at, colours = [event.step for event in events], [COLOURS[1 + isinstance(event, Return)] for event in events]
+        at, kinds = [event.step for event in events], [COLOURS[1 + isinstance(event, Return)] for event in events]
         for ax, label in zip(axes, ("payoffs added up", "evidence"), strict=True):
-            ax.vlines(at, 0, 1, colours, transform=ax.get_xaxis_transform(), linewidth=0.8)
+            ax.vlines(at, 0, 1, kinds, transform=ax.get_xaxis_transform(), linewidth=0.8)
             ax.set_ylabel(label)
             ax.legend(frameon=False, fontsize=9)
             plain(ax)
