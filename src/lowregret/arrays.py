@@ -318,14 +318,6 @@ def frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def read_only(state: dict[str, Any]) -> dict[str, Any]:
-    """What a copied or unpickled object is made of, its arrays read-only once more: NumPy's copies never are."""
-    for value in state.values():
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
-    return state
-
-
 def detached(array: Array) -> Array:
     """The array without its gradients: what is kept must not keep the graph that made it."""
     return array.detach() if hasattr(array, "detach") else array

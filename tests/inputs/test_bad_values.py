@@ -236,7 +236,7 @@ WORDS: list[tuple[Callable[[Any], Any], list[Any], str]] = [
     (lambda p: GAME.invert_quantal_response(p, 0.1), [[1e-30, 1 - 1e-30]], "policy is the quantal response to no"),
     (lr.References, ["", 3], "References"),
     (lr.Guard, [PAYOFFS], "got list: DecisionProblem.from_payoffs(matrix) makes one of payoffs"),
-    (lambda p: lr.robustify(p, TRADE, 3), [LogisticRegression()], "a classifier of rows: Guarded"),
+    (lambda p: lr.robustify(p, TRADE, 3), [LogisticRegression()], "GuardedClassifier(model, Guard(problem)) guards"),
     (lambda p: lr.external_regret(GAME, p, [0, 1]), [URN], "policy must act and PolyaUrn only predicts"),
     (lambda p: lr.external_regret(GAME, p, [0, 1]), [lr.Guard(GAME)], "read guard.regret"),
     (observed, ["sideways"], "state must be one of the states 'down', 'up', got 'sideways'"),

@@ -75,15 +75,6 @@ def test_what_comes_back_is_what_was_sent(thing: Any, says: Callable[[Any], list
             np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize(
-    ("thing", "name"), [(COIN, "utility"), (PREDICTORS["Scheduled"], "probs_TxS"), (STICKY, "transition")]
-)
-def test_copies_are_as_read_only_as_the_original(thing: Any, name: str) -> None:
-    for one in (pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing)):
-        with pytest.raises(ValueError, match="read-only"):
-            getattr(one, name)[...] = 0.5
-
-
 def test_a_certificate_travels_light() -> None:
     """What comes back from another process is the guarantee, not the base model it was given for."""
     heavy = lr.Markov(np.full((2,) * 17, 0.5), window=16)  # a megabyte

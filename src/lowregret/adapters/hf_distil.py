@@ -94,8 +94,7 @@ class HFDistil:
             parts.append(data.away_from(rest_NxT, lambda: home_NxT[shuffled], self.base.n_states, random))
             if recovers(self.robust):
                 parts[-1] = data.back_home(parts[-1], rest_NxT, random)
-        if from_pool:
-            assert self.played_NxT is not None
+        if self.played_NxT is not None:
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=where)
             parts.append(self.played_NxT[which])
         tokens_BxT = torch.cat(parts)

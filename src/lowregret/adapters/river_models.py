@@ -21,9 +21,7 @@ except ModuleNotFoundError as error:
 
 def _forecast(labels: Labels, proba: Any) -> np.ndarray:
     """A dict from labels to probabilities as a forecast ``[S]``; uniform where all are 0, before anything is learnt."""
-    if not isinstance(proba, dict):
-        raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
-    probs_K = inputs.numbers_of(list(proba.values()), "probabilities", "numbers, one for each label")
+    probs_K = np.array(list(proba.values()), dtype=np.float64)
     if not probs_K.any():
         return np.full(len(labels.labels), 1 / len(labels.labels))
     [probs_S] = labels.forecasts(probs_K[None], list(proba), "probabilities")
@@ -34,20 +32,18 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     """A River classifier that answers as its model does until the labels speak against it, then as the fallback does.
 
     ``predict_one``, ``predict_proba_one`` and ``policy_one`` answer for a step of the guard. ``learn_one`` gives the
-    guard the label and trains the model, which goes on learning after an alarm. Where no row waits for its
-    label it trains the model alone, and ``model.learn_one`` always does.
-
-    Steps, ids, labels that come late, saving and threads are those of ``GuardedClassifier``: with ``id=`` a row keeps
-    its answer until ``learn_one(x, y, id=...)``, in any order; without, labels come in the order of the rows. What asks
-    again as the label comes (``DriftRetrainingClassifier``) goes inside, as the model; around it, only without a lag.
+    guard the label and trains the model, which goes on learning after an alarm; where no row waits for its label it
+    trains the model alone. Steps, ids, labels that come late, saving and threads are those of ``GuardedClassifier``.
+    What asks again as the label comes (``DriftRetrainingClassifier``) goes inside, as the model; around it, only
+    without a lag.
 
     Parameters
     ----------
     model
         Any River classifier with ``predict_proba_one``; a label that it leaves out has probability 0.
     guard
-        What is at stake and how it is guarded: a ``Guard`` of one stream, a pattern of which the attribute ``guard`` is
-        a fresh one. By default it is to guess the label.
+        A ``Guard`` of one stream, a pattern of which the attribute ``guard`` is a fresh one; by default of guessing the
+        label.
     classes
         The labels in the order of the problem's states; by default they are the states' names.
     floor
@@ -144,12 +140,12 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
 class GuardDriftDetector(base.DriftAndWarningDetector):
     """A drift detector that knows what is at stake, and how often it may be wrong.
 
-    ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
-    returns, and the label. A drift is an alarm of the guard (``guard.events``): acting on the probabilities
-    has earned less than something else by more than chance explains. For a model whose probabilities are right, the
-    chance of a false alarm after each start is at most the delta of the guard's test. The detector starts over with the
-    update after a drift, as River's others do. ``warning_detected``: the logarithm of the evidence is halfway to an
-    alarm; without a lag, the chance of a false warning is at most sqrt(delta).
+    ``update`` takes one pair, ``(probabilities, label)``: a dict such as ``predict_proba_one`` returns, and the label.
+    A drift is an alarm of the guard (``guard.events``): acting on the probabilities has earned less than something else
+    by more than chance explains. While they are right, the chance of a false alarm after each start is at most the
+    delta of the guard's test. The detector starts over with the update after a drift, as River's others do.
+    ``warning_detected``: the logarithm of the evidence is halfway to an alarm; without a lag, the chance of a false
+    warning is at most sqrt(delta).
 
     Parameters
     ----------
@@ -204,14 +200,12 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
 
     def update(self, x: Any) -> None:
         """Take in a forecast and its label, ``x = (probabilities, label)``, or the label alone."""
-        probs_S, label = self._probs_S, x
+        probs_S, label = self._probs_S, int(x) if isinstance(x, (bool, np.bool_)) else x
         if probs_S is None:
-            if not isinstance(x, (tuple, list)) or len(x) != 2:
+            if not isinstance(x, tuple) or len(x) != 2 or not isinstance(x[0], dict):
                 others = "for errors there is GuardDriftDetector.of_errors(rate)"
-                raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}: {others}")
+                raise ValueError(f"x must be a pair (dict of probabilities, label), got {inputs.shown(x)}: {others}")
             probs_S, label = self._labels.floored(_forecast(self._labels, x[0])), x[1]
-        elif isinstance(x, (bool, np.bool_)) and self._labels.names.unnamed:
-            label = int(x)
         [state] = self._labels.states([label], "the label").tolist()
         with self.guard.lock:  # one at a time
             if self.drift_detected:

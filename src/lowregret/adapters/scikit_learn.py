@@ -43,8 +43,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     model
         Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted.
     guard
-        What is at stake and how it is guarded: a ``Guard`` of one stream, which is a pattern and never touched. Its
-        states are the labels, by name; where they have no names, in sorted order. By default it is to guess the label.
+        A ``Guard`` of one stream, which is a pattern and never touched; by default of guessing the label. Its states
+        are the labels, by name; where they have no names, in sorted order.
     floor
         How much of the uniform distribution is mixed into every forecast. A model that gives a label probability 0
         (trees do) has an alarm at the first row with that label; 0.01 prevents that.

@@ -120,8 +120,8 @@ class TokenPredictor(Predictor):
 class FromModule(TokenPredictor):
     """A torch module ``ids[B, L] -> logits[B, L, V]`` as a predictor; entry i is for what follows ``ids[:, :i + 1]``.
 
-    A recorded sequence takes one pass. A stream sends its whole history through the module at each step, since it knows
-    of no cache; ``HFPredictor`` keeps one. Tensors in give tensors out, arrays give arrays.
+    A recorded sequence takes one pass. A stream sends its whole history through the module at each step: only
+    ``HFPredictor`` keeps a cache. Tensors in give tensors out, arrays give arrays.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, constant, count_up, device, namespace, read_only
+from ..arrays import Array, constant, count_up, device, namespace
 from .contract import Predictor
 
 
@@ -32,9 +32,6 @@ class Scheduled(Predictor):
         table = inputs.probs_of(table, table.shape[1], "probs_TxS")
         table.setflags(write=False)
         inputs.keep(self, probs_TxS=table, n_states=int(table.shape[1]))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(read_only(state))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> StepMemory:
         xp = namespace(like)
@@ -101,9 +98,6 @@ class Markov(Predictor):
         table.setflags(write=False)
         inputs.keep(self, n_states=n, window=length, initial=table[0], _table=table)
         inputs.keep(self, transition=table[1:].reshape((n,) * (length + 1)))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(read_only(state))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MarkovMemory:
         xp = namespace(like)

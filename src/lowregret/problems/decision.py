@@ -20,7 +20,6 @@ from ..arrays import (
     namespace,
     one_hot,
     pick,
-    read_only,
     softmax,
     to_numpy,
 )
@@ -262,9 +261,6 @@ class DecisionProblem:
     def action_names(self) -> Names:
         """Which action a name means."""
         return Names(self.actions, "actions")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(read_only(state))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DecisionProblem) and self._key == other._key

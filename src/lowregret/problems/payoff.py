@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import frozen, read_only
+from ..arrays import frozen
 from .decision import _contrast
 from .names import Names
 
@@ -229,9 +229,6 @@ class Payoff:
         knots = None if self.knots is None else self.knots.tobytes()
         return self.actions, self.fn, self.low, self.high, knots, self.outcomes, self.is_changing
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(read_only(state))
-
     def __repr__(self) -> str:
         bends = "no knots" if self.knots is None else f"{len(self.knots)} knots"
         return f"Payoff({self.n_actions} actions, {self.low:.4g} to {self.high:.4g}, {bends})"
@@ -278,23 +275,22 @@ class Payoff:
         for share in (0.5, 0.381966):
             between = self._checked(knots[:-1] + share * np.diff(knots))
             straight = at_knots[:, :-1] + share * np.diff(at_knots, axis=1)
-            off = np.abs(between - straight)
-            if off.size and off.max() > slack:
-                a, i = map(int, np.unravel_index(int(off.argmax()), off.shape))
+            off = np.argwhere(np.abs(between - straight) > slack)
+            if len(off):
+                a, i = off[0].tolist()
                 raise ValueError(
-                    "knots must be all outcomes at which a payoff bends: that of action "
-                    f"{inputs.shown(self.actions[a])} bends between {knots[i]:.6g} and {knots[i + 1]:.6g}"
+                    f"knots must be all outcomes at which a payoff bends: that of action {self.actions[a]!r} bends "
+                    f"between {knots[i]:.6g} and {knots[i + 1]:.6g}"
                 )
         for end, knot, sign in zip(self.outcomes, (knots[0], knots[-1]), (-1, 1), strict=True):
             if math.isfinite(end):
                 continue
             beyond = self._returned(knot + sign * np.array(_FAR) * max(1.0, abs(knot)))
-            off = np.abs(beyond - at_knots[:, [0 if sign < 0 else -1]])
-            if not off.max() <= slack:
-                a = int(off.max(axis=1).argmax())
+            changes = ~(np.abs(beyond - at_knots[:, [0 if sign < 0 else -1]]) <= slack)  # a NaN does
+            if changes.any():
                 raise ValueError(
                     f"outcomes must have {'a least' if sign < 0 else 'a most'} value: the payoff of action "
-                    f"{inputs.shown(self.actions[a])} still changes beyond the last knot {knot:.6g}"
+                    f"{self.actions[np.argwhere(changes)[0, 0]]!r} still changes beyond the last knot {knot:.6g}"
                 )
 
 
