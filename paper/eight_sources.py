@@ -74,12 +74,8 @@ def demo(horizon: int, n: int, seed: int, out: Path) -> None:
     plots.pyplot()  # if it is missing, it is missed before the work
     out.mkdir(parents=True, exist_ok=True)
     everyone = players(horizon)
-    with typer.progressbar(length=1000, label="six players on eight sources") as bar:
-
-        def report(done: float, player: str, source: str) -> None:
-            bar.update(round(1000 * done) - bar.pos)
-
-        found = compare(everyone, paper_sources(horizon), matching(), horizon, n, seed, progress=report)
+    typer.echo("six players on eight sources ...")
+    found = compare(everyone, paper_sources(horizon), matching(), horizon, n, seed)
     with typer.progressbar(everyone.items(), label="and against an adversary") as attacked:
         worst = [at_worst(name, player, horizon) for name, player in attacked]
     typer.echo(f"\n{_regret_table(found)}\n")

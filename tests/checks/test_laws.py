@@ -205,7 +205,7 @@ class Broken(lr.PolyaUrn):
         ("looks ahead", "the future is unseen", "looks ahead"),
         ("off by one", "sequence equals streaming", "after exactly the first t tokens"),
         ("batch axes not first", "streams can be reordered", "streams"),
-        ("NumPy only", "torch equals NumPy", "in the namespace and on the device"),
+        ("NumPy only", "torch equals numpy", "in the namespace and on the device"),
     ],
 )
 def test_the_suite_names_what_is_broken(fault: str, law: str, advice: str) -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 
 import lowregret as lr
 from lowregret.evaluate import distances
-from lowregret.evaluate.distances import bounded_mean, exact_sequence_tv
+from lowregret.evaluate.distances import Estimate, bounded_mean, exact_sequence_tv
 
 from ..conftest import extra, random_markov, with_urn
 
@@ -226,9 +226,6 @@ def test_next_token_intervals_hold_the_mean(setting: Any) -> None:
     assert sum(e.low <= exact <= e.high for e in found) >= stats.binom.ppf(1e-4, times, 0.93)
 
 
-# What theory says
-
-
 # What is refused
 
 
@@ -245,14 +242,6 @@ def test_refusals_name_the_argument() -> None:
             call(lr.policies.Hedge(COIN, 4))
     with pytest.raises(ValueError, match=r"estimator must be .symmetric. or .one-sided., got 'naive'"):
         lr.sequence_tv(p, p, 5, 10, 0, estimator="naive")
-    for n in (0, 2.0):
-        with pytest.raises(ValueError, match=r"^n must"):
-            lr.sequence_tv(p, p, 5, n, 0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="horizon"):
-        lr.sequence_tv(p, p, 0, 10, 0)
-    for bad in ([[0, 2]], [0.5], np.zeros((0, 3), dtype=int), np.zeros((3, 0), dtype=int)):
-        with pytest.raises(ValueError, match="tokens must"):
-            lr.next_token_tv(p, p, bad)
 
 
 def test_a_predictor_at_odds_with_itself_is_named() -> None:
@@ -260,14 +249,11 @@ def test_a_predictor_at_odds_with_itself_is_named() -> None:
         def predict_sequence(self, tokens: Any) -> Any:
             return np.broadcast_to([0.0, 1.0], (*tokens.shape, 2))
 
-    fickle = Fickle([[1.0, 0.0]])
-    with pytest.raises(ValueError, match=r"q drew a sequence to which it then gave probability 0.*Fickle disagree"):
-        lr.sequence_tv(ber(0.5), fickle, 3, 10, 0)
+    with pytest.raises(ValueError, match=r"q drew a sequence to which it then gave probability 0"):
+        lr.sequence_tv(ber(0.5), Fickle([[1.0, 0.0]]), 3, 10, 0)
 
 
 def test_estimates_print() -> None:
-    assert str(lr.evaluate.distances.Estimate(0.5, 0.25, 0.75)) == "0.50 (95%: 0.25 to 0.75)"
-    assert str(lr.evaluate.distances.Estimate(0.0, 0.0, 0.0)) == "0.0000 (95%: 0.0000 to 0.0000)"
-    assert f"{lr.evaluate.distances.Estimate(0.5, 0.25, 0.75):.3f}" == "0.500 (95%: 0.250 to 0.750)"
-    value, low, high = lr.evaluate.distances.Estimate(1, 2, 3)
-    assert (value, low, high) == (1, 2, 3)
+    assert str(Estimate(0.5, 0.25, 0.75)) == "0.50 (95%: 0.25 to 0.75)"
+    assert str(Estimate(0.0, 0.0, 0.0)) == "0.0000 (95%: 0.0000 to 0.0000)"
+    assert f"{Estimate(0.5, 0.25, 0.75):.3f}" == "0.500 (95%: 0.250 to 0.750)"

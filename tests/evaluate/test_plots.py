@@ -18,16 +18,10 @@ def _close() -> object:
     plt.close("all")
 
 
-def comparison() -> lr.evaluate.comparison.Comparison:
-    heads, tails, coin = lr.predictors.Scheduled([[0.2, 0.8]]), lr.predictors.Scheduled([[0.8, 0.2]]), lr.matching()
-    players = {"model": heads, "robust": lr.robustify(heads, coin, 200), "urn": lr.PolyaUrn(2)}
-    return lr.compare(
-        players, {"as told": heads, "not": tails, "fair": lr.predictors.Scheduled([[0.5, 0.5]])}, coin, 200, 50, 0
-    )
-
-
 def test_regret_curves_are_the_means() -> None:
-    found = comparison()
+    heads, tails, fair = (lr.predictors.Scheduled([[1 - p, p]]) for p in (0.8, 0.2, 0.5))
+    players = {"model": heads, "robust": lr.robustify(heads, lr.matching(), 200), "urn": lr.PolyaUrn(2)}
+    found = lr.compare(players, {"as told": heads, "not": tails, "fair": fair}, lr.matching(), 200, 50, 0)
     axes = found.plot()
     assert axes.shape == (1, 3)
     for w, ax in enumerate(axes.flat):
@@ -40,7 +34,7 @@ def test_regret_curves_are_the_means() -> None:
             np.testing.assert_allclose(y, found.regret_PxWxT[i, w, x.astype(int) - 1])
         assert len(ax.collections) == 3  # a band each
     marks = [line for line in axes[0, 1].get_lines() if line.get_marker() == "o"]
-    assert [float(mark.get_xdata()[0]) for mark in marks] == [found.switch_PxW[1, 1]]
+    assert [float(mark.get_xdata()[0]) for mark in marks] == [np.median(found.switch_times("robust", "not"))]
     legend = axes[0, 0].figure.legends[0]
     assert [text.get_text() for text in legend.get_texts()] == list(found.predictors)
 

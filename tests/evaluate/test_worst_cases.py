@@ -386,14 +386,10 @@ def test_the_temperature_is_its_own_or_one_over_root_horizon() -> None:
         (lambda: greedy(42, COIN, 9), "player"),
         (lambda: greedy(lr.PolyaUrn(3), COIN, 9), "same states"),
         (lambda: greedy(lr.policies.Hedge(RPS, 9), COIN, 9), "another problem"),
-        (lambda: greedy(lr.PolyaUrn(2), COIN, 0), "horizon"),
         (lambda: greedy(lr.PolyaUrn(2), COIN, 9, respond="worst"), "respond"),
-        (lambda: greedy(lr.PolyaUrn(2), COIN, 9, temperature=0.1, respond="best"), "temperature"),
         (lambda: greedy(lr.policies.Hedge(COIN, 9), COIN, 9, temperature=0.1), "temperature"),
-        (lambda: exact_worst_case(lr.policies.Hedge(COIN, 9), COIN, 9, respond="best"), "respond"),
-        (lambda: beam(lr.PolyaUrn(2), COIN, 9, width=0), "width"),
         (lambda: exact_worst_case(opaque(lr.PolyaUrn(2)), COIN, 40), "adversaries.beam"),
-        (lambda: exact_worst_case(lr.PolyaUrn(9), lr.matching(9), 1000), "too large .* adversaries.beam"),
+        (lambda: exact_worst_case(lr.PolyaUrn(9), lr.matching(9), 1000), "too large.* adversaries.beam"),
     ],
 )
 def test_what_is_refused(call: Any, named: str) -> None:

@@ -132,9 +132,7 @@ TABLE: list[tuple[Callable[..., Any], dict[str, Any], dict[str, list[Any]]]] = [
     (lr.sequence_tv, {"p": URN, "q": STICKY, "horizon": 3, "n": 4, "seed": 0}, {
         "p": PREDICTOR[:3], "horizon": COUNT, "n": COUNT, "seed": SEED, "estimator": ["word", None],
     }),
-    (distances.bounded_mean, {"values_N": [0.1, 0.5], "least": 0, "most": 1}, {
-        "values_N": [[], [2.0], "ab", [NAN]], "least": REAL, "most": REAL, "confidence": CHANCE,
-    }),
+    (distances.bounded_mean, {"values_N": [0.1, 0.5], "least": 0, "most": 1}, {"values_N": [[], [2.0], [NAN]]}),
     (adversaries.greedy, {"player": URN, "problem": COIN, "horizon": 3}, {"player": PREDICTOR, "horizon": COUNT}),
     (lr.compare, {"predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "problem": COIN, "horizon": 3, "n": 2,
                   "seed": 0}, {
@@ -148,7 +146,7 @@ TABLE: list[tuple[Callable[..., Any], dict[str, Any], dict[str, list[Any]]]] = [
     (lr.gate, {"new": [1, 0, 1], "current": [0, 0, 1], "low": 0, "high": 1}, {
         "new": [[0, 5, 1], "ab"], "current": [[NAN, 0, 1]], "low": [2, NAN], "alpha": CHANCE, "lag": COUNT,
     }),
-    (scoring.problem_of, {"rule": scoring.brier(), "n_actions": 3}, {"rule": ["brier", None], "n_actions": COUNT}),
+    (scoring.problem_of, {"rule": scoring.brier(), "n_actions": 3}, {"n_actions": COUNT}),
     (tips.v_regret, {"p": [0.3, 0.6], "tokens": [1, 0], "tips": [0.5]}, {
         "p": [[2.0, 0.1], "ab"], "tokens": TOKENS, "tips": [[2.0], "x"],
     }),

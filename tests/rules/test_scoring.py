@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -131,8 +130,6 @@ def test_the_rule_is_in_the_array_one_brings() -> None:
         assert isinstance(in_torch, torch.Tensor)
         np.testing.assert_allclose(in_torch.numpy(), regret, atol=1e-12)
         np.testing.assert_allclose(rule.regret(laws(p), tokens), regret, atol=1e-12)
-        again = pickle.loads(pickle.dumps(rule))
-        np.testing.assert_array_equal(again.regret(p, tokens), regret)
 
 
 # Scoring rules
@@ -362,12 +359,10 @@ def test_the_error_is_what_the_statement_says() -> None:
     ("call", "says"),
     [
         (lambda: tips_of(lr.rock_paper_scissors()), "problem must have two states, got one with 3"),
-        (lambda: v_shaped(1.5), r"tip must lie in \[0, 1\]"),
+        (lambda: v_shaped(1.5), r"tip must lie in \[0, 1\], got 1.5"),
         (lambda: log_loss(0.5), "floor must be below 1/2, got 0.5"),
-        (lambda: problem_of(brier()), "n_actions or forecasts, one of them, got None and None"),
+        (lambda: problem_of(brier()), "n_actions or forecasts, one of them"),
         (lambda: problem_of(brier(), forecasts=[0, 2]), r"forecasts must be a list of numbers in \[0, 1\]"),
-        (lambda: problem_of(abs, 3), "rule must be a ScoringRule, got builtin_function_or_method"),  # type: ignore[arg-type]
-        (lambda: problem_of(brier(), forecasts=[]), r"forecasts must have at least one, got \[\]"),
         (lambda: v_regret([0.5, 0.5], [0], [0.5]), r"p must have the shape of tokens, \(1,\), or \(1, 2\), got \(2,\)"),
         (lambda: v_regret([1.2, 0.5], [0, 1], [0.5]), r"p must lie in \[0, 1\], got values from 0.5 to 1.2"),
         (lambda: v_regret([math.nan], [0], [0.5]), r"p must lie in \[0, 1\], got values from nan to nan"),

@@ -10,7 +10,7 @@ from typing import Any
 from ..policies import Policy
 from ..predictors import Predictor
 from ..robust import AverageRestart, Robust
-from .laws import LAWS, MOST, LawBroken, Subject, check_window, subject_of
+from .laws import LAWS, LawBroken, Subject, check_window, subject_of
 from .robust import ROBUST_LAWS, Trial, robust_trial
 
 __all__ = [
@@ -39,9 +39,9 @@ def check_predictor(
     """
     laws: dict[str, Callable[[Any], None]] = {**LAWS}
     if isinstance(predictor, AverageRestart):
-        reach = min(MOST, predictor.horizon - predictor.window)  # no more tokens than that are ever seen
-        laws["the base model's context is what it says"] = lambda _: check_window(
-            predictor.predictor, predictor.window, reach=reach, seed=seed, tolerance=tolerance
+        base, window, reach = predictor.predictor, predictor.window, min(1024, predictor.horizon - predictor.window)
+        laws["the base model's context is what it says"] = lambda s: check_window(
+            base, window, reach=reach, seed=seed, tolerance=s.tolerance
         )
     return _run(laws, subject_of(predictor, "predict", horizon, streams, seed, tolerance))
 
@@ -62,7 +62,7 @@ def check_robust(
     is right and gets an alarm more often. What is found is broken for sure; what is not found may still be there.
     """
     trial = robust_trial(robust, horizon, streams, seed, tolerance)
-    subject = subject_of(robust, "predict", trial.tokens.shape[-1], 4, seed, tolerance)
+    subject = subject_of(robust, "predict", horizon, 4, seed, tolerance)._replace(tokens=trial.tokens[:4])
     return _run(ROBUST_LAWS, trial) + _run(LAWS, subject)
 
 

@@ -10,7 +10,6 @@ from .. import inputs
 from ..abilities import ability, looks_back
 from ..arrays import Array, to_numpy
 from ..memory import saved, take
-from ..predictors import said_by, vouched
 
 
 class LawBroken(AssertionError):
@@ -46,7 +45,10 @@ class Subject(NamedTuple):
 
     def agree(self, found: Array, expected: Array, law: str) -> None:
         """Refuse what differs, with the law that says that it must not."""
-        off = float(np.abs(to_numpy(found) - to_numpy(expected)).max())
+        found, expected = to_numpy(found), to_numpy(expected)
+        if found.shape != expected.shape:
+            raise LawBroken(f"{self.name}: {law} (of shape {found.shape} in place of {expected.shape})")
+        off = float(np.abs(found - expected).max())
         if not off <= self.tolerance:
             raise LawBroken(f"{self.name}: {law} (off by {off:.3g})")
 
@@ -70,17 +72,9 @@ def subject_of(player: Any, verb: str, horizon: int, streams: int, seed: int, to
 
 
 def probabilities_are_probabilities(s: Subject) -> None:
-    (B, T), verb = s.tokens.shape, s.verb
-    for values, shape, call in (
-        (s.sequence(s.tokens), (B, T, s.width), f"{verb}_sequence(tokens[{B}, {T}])"),
-        (s.read(s.player.start((B,))), (B, s.width), f"{verb}(start(({B},)))"),
-    ):
-        if tuple(values.shape) != shape:
-            raise LawBroken(f"{s.name}: {call} has shape {tuple(values.shape)}, it must be {shape}")
-        try:
-            inputs.probs_of(values, s.width, f"{s.name}: the numbers from {call}")
-        except ValueError as error:
-            raise LawBroken(str(error)) from error
+    B, T = s.tokens.shape
+    inputs.probs_of(s.sequence(s.tokens), s.width, f"what {s.verb}_sequence(tokens[{B}, {T}]) gives", shape=(B, T))
+    inputs.probs_of(s.read(s.player.start((B,))), s.width, f"what {s.verb}(start(({B},))) gives", shape=(B,))
 
 
 def reading_is_pure(s: Subject) -> None:
@@ -93,7 +87,7 @@ def reading_is_pure(s: Subject) -> None:
         raise LawBroken(f"{s.name}: {s.verb}(memory) changed the memory: it may only read it")
 
 
-def update_leaves_its_memory(s: Subject) -> None:
+def update_leaves_its_memory_alone(s: Subject) -> None:
     memory = s.after(s.tokens[:, :1])
     before = to_numpy(s.read(memory)).copy()
     s.player.update(memory, s.tokens[:, 1])
@@ -124,9 +118,9 @@ def forks_diverge(s: Subject) -> None:
     branches = [s.tokens, np.concatenate([s.tokens[:, :half], (s.tokens[:, half:] + 1) % s.n_states], axis=1)]
     for t in range(half, T - 1):  # in turns, so that shared buffers would show
         memories = [s.player.update(m, branch[:, t]) for m, branch in zip(memories, branches, strict=True)]
-    law = "two histories that fork from one memory disturb each other: update must not write into arrays that another "
     for memory, branch in zip(memories, branches, strict=True):
-        s.agree(s.read(memory), to_numpy(s.sequence(branch))[:, -1], law + "memory holds")
+        law = "two histories that fork disturb each other: update must not write into arrays that another memory holds"
+        s.agree(s.read(memory), s.sequence(branch)[:, -1], law)
 
 
 def streams_can_be_reordered(s: Subject) -> None:
@@ -140,18 +134,10 @@ def streams_can_be_reordered(s: Subject) -> None:
 def one_stream_is_a_batch_of_one(s: Subject) -> None:
     single, batch = s.player.start(()), s.player.start((1,))
     for t in range(s.tokens.shape[1]):
-        one, many = to_numpy(s.read(single)), to_numpy(s.read(batch))
-        if one.shape != (s.width,) or many.shape != (1, s.width):
-            raise LawBroken(
-                f"{s.name}: {s.verb} gives shapes {one.shape} without a batch and {many.shape} with a batch of one, "
-                f"they must be {(s.width,)} and {(1, s.width)}"
-            )
-        s.agree(one, many[0], f"one stream and a batch of one differ at step {t}")
+        s.agree(s.read(single), s.read(batch)[0], f"one stream and a batch of one differ at step {t}")
         single, batch = s.player.update(single, s.tokens[0, t]), s.player.update(batch, s.tokens[:1, t])
-    alone, law = to_numpy(s.sequence(s.tokens[0])), f"{s.verb}_sequence differs for tokens[T] and tokens[1, T]"
-    if alone.shape != (s.tokens.shape[1], s.width):
-        raise LawBroken(f"{s.name}: {law}: shape {alone.shape}")
-    s.agree(alone, to_numpy(s.sequence(s.tokens[:1]))[0], law)
+    law = f"{s.verb}_sequence differs for tokens[T] and tokens[1, T]"
+    s.agree(s.sequence(s.tokens[0]), s.sequence(s.tokens[:1])[0], law)
 
 
 def torch_equals_numpy(s: Subject) -> None:
@@ -167,32 +153,34 @@ def torch_equals_numpy(s: Subject) -> None:
                 f"{s.name}: {call} gives {type(values).__name__} for torch input: "
                 "make arrays in the namespace and on the device of `like` or of the tokens"
             )
+    law = "torch and NumPy tokens give different answers"
+    s.agree(whole, expected, law)
     for t in range(tokens.shape[1]):
-        for values in (s.read(memory), whole[:, t]):
-            s.agree(values, expected[:, t], f"torch and NumPy tokens give different answers at step {t}")
+        s.agree(s.read(memory), expected[:, t], f"{law} at step {t}")
         memory = s.player.update(memory, tokens[:, t])
 
 
 LAWS: dict[str, Callable[[Subject], None]] = {
-    "probabilities are probabilities": probabilities_are_probabilities,
-    "reading is pure": reading_is_pure,
-    "update leaves its memory alone": update_leaves_its_memory,
-    "sequence equals streaming": sequence_equals_streaming,
-    "the future is unseen": the_future_is_unseen,
-    "forks diverge": forks_diverge,
-    "streams can be reordered": streams_can_be_reordered,
-    "one stream is a batch of one": one_stream_is_a_batch_of_one,
-    "torch equals NumPy": torch_equals_numpy,
+    law.__name__.replace("_", " "): law
+    for law in (
+        probabilities_are_probabilities,
+        reading_is_pure,
+        update_leaves_its_memory_alone,
+        sequence_equals_streaming,
+        the_future_is_unseen,
+        forks_diverge,
+        streams_can_be_reordered,
+        one_stream_is_a_batch_of_one,
+        torch_equals_numpy,
+    )
 }
 
 
 # The law of bounded context (Section 4): after enough tokens, only the last few of them matter.
 
-LEAST, MOST = 64, 1024  # how far back it looks where the predictor says nothing, and at most unless asked for more
-
 
 def check_window(
-    predictor: Any,
+    player: Any,
     window: int,
     *,
     reach: int | None = None,
@@ -204,8 +192,7 @@ def check_window(
 
     Pasts of several lengths, up to ``reach``, are put before the same last tokens: neither they nor the step may show.
     A dependence on tokens further back than that is not found. By default that is 64, or as far as the predictor says
-    it looks back, or, where it does not say, as long as it lasts (its horizon or context): at most 1024. A policy is
-    taken as well. What happens before there are ``window`` tokens is free.
+    it looks back. A policy is taken as well. What happens before there are ``window`` tokens is free.
 
     >>> from lowregret import Markov, PolyaUrn
     >>> check_window(Markov([[0.9, 0.1], [0.5, 0.5]], window=1), window=1)
@@ -214,37 +201,25 @@ def check_window(
         ...
     lowregret.checks.laws.LawBroken: PolyaUrn looks back further than 3 tokens: after the same 3 it says ...
     """
-    length, rng = inputs.whole(window, "window", least=0), inputs.generator(seed)
-    tolerance, streams = inputs.not_negative(tolerance, "tolerance"), inputs.whole(streams, "streams")
-    read = getattr(predictor, "policy", None) or getattr(predictor, "predict", None)  # some policies predict nothing
-    if read is None or not hasattr(predictor, "start") or isinstance(predictor, type):
-        raise ValueError(f"predictor must be a predictor or a policy, got {type(predictor).__name__}")
-    n_states = predictor.n_states if hasattr(predictor, "n_states") else predictor.problem.n_states
-    ends = [end - 1 for end in (getattr(predictor, "horizon", None), ability(predictor, "context")) if end is not None]
-    lasts, says = min(ends, default=None), looks_back(predictor)
-    if reach is None:
-        most = min(MOST, max(LEAST, (says if says is not None else lasts or 0) - length))
-    else:
-        most = inputs.whole(reach, "reach")
-    most = most if lasts is None else max(0, min(most, lasts - length))
-    tokens = rng.integers(n_states, size=(streams, length))
+    window, rng = inputs.whole(window, "window", least=0), inputs.generator(seed)
+    tolerance = inputs.not_negative(tolerance, "tolerance")
+    verb = "policy" if hasattr(player, "policy") else "predict"  # some policies predict nothing
+    s = subject_of(player, verb, 5, streams, seed, tolerance)
+    probabilities_are_probabilities(s)
+    most = max(64, (looks_back(player) or 0) - window) if reach is None else inputs.whole(reach, "reach")
+    for end in (getattr(player, "horizon", None), ability(player, "context")):  # with which it stops
+        most = most if end is None else max(0, min(most, end - 1 - window))
+    tokens = rng.integers(s.n_states, size=(streams, window))
     tokens[::2] = tokens[::2, :1]  # half of them monotonous: there a test of the past is least likely to be silent
-    first = None
-    for extra in sorted({0, most, *(n for n in (1, 2, 3, 5, 8, 13, 21, 34) if n < most)}):
-        past = rng.integers(n_states, size=(streams, extra))
-        memory = predictor.start((streams,))
-        for token in np.concatenate([past, tokens], axis=1).T:
-            memory = predictor.update(memory, token)
-        said = read(memory)
-        if not vouched(predictor):
-            said = said_by(predictor, said, said.shape[-1] if hasattr(said, "shape") else 0, (streams,))
-        answer = to_numpy(said)
-        first = answer if first is None else first
-        off = np.abs(answer - first).max(axis=-1)
+    alone = to_numpy(s.read(s.after(tokens)))
+    for extra in sorted({most, *(n for n in (1, 2, 3, 5, 8, 13, 21, 34) if n < most)}):
+        past = rng.integers(s.n_states, size=(streams, extra))
+        answer = to_numpy(s.read(s.after(np.concatenate([past, tokens], axis=1))))
+        off = np.abs(answer - alone).max(axis=-1)
         if not off.max() <= tolerance:
             at = int(off.argmax())
             raise LawBroken(
-                f"{type(predictor).__name__} looks back further than {length} tokens: after the same {length} it "
-                f"says {first[at].round(4).tolist()} where nothing came before and {answer[at].round(4).tolist()} "
-                f"where {reprlib.repr(past[at].tolist())} did"
+                f"{s.name} looks back further than {window} tokens: after the same {window} it says "
+                f"{alone[at].round(4).tolist()} where nothing came before and {answer[at].round(4).tolist()} where "
+                f"{reprlib.repr(past[at].tolist())} did"
             )

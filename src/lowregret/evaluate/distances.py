@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, count_up, device, first, in_float64, namespace, to_numpy, total
+from ..arrays import Array, device, first, in_float64, namespace, to_numpy, total
 from ..predictors import Predictor, sample
+from .sources import numbered_sequences
 
 _LAWS_AT_ONCE = 1 << 21  # numbers in the probabilities of one batch of sequences
 _MOST_SEQUENCES = 1 << 20
@@ -84,22 +85,19 @@ def exact_sequence_tv(p: Predictor, q: Predictor, horizon: int) -> float:
             "sequence_tv estimates longer ones"
         )
     apart, done = [], 0
-    places_T = n_states ** np.arange(horizon)[::-1]
     for rows in batches(n_states**horizon, horizon, n_states):
-        tokens_NxT = np.arange(done, done + rows)[:, None] // places_T % n_states
+        tokens_NxT = numbered_sequences(n_states, horizon, done, done + rows)
         done += rows
         apart.append(np.abs(np.exp(log_probs(p, tokens_NxT, "p")) - np.exp(log_probs(q, tokens_NxT, "q"))).sum())
     return min(1.0, math.fsum(apart) / 2)
 
 
 def next_token_tv(p: Predictor, q: Predictor, tokens: Array) -> Estimate:
-    """The distance between the next-token distributions, averaged over prefixes 0 .. T-1 of each sequence.
+    """The distance between the next-token distributions, averaged over prefixes 0 .. T-1 of sequences ``[..., T]``.
 
-    It is averaged over the sequences ``tokens[..., T]`` as well, and they say which prefixes count: the paper draws
-    them from the model that both are compared with. The interval is over sequences. Each value is itself a mean over
-    steps, so ``bounded_mean`` over [0, 1] would be needlessly wide: the unseen value lies beyond the furthest seen one
-    by as much as that is from the median, and at 0 and 1 only where all values are the same (two models that part
-    rarely, and did not).
+    The paper draws them from the model that both are compared with. The interval is over sequences. Each value is
+    itself a mean over steps, so ``bounded_mean`` over [0, 1] would be needlessly wide: the unseen value lies beyond the
+    furthest seen one by as much as that is from the median, and at 0 and 1 only where all values are the same.
 
     >>> from lowregret import PolyaUrn, sample
     >>> from lowregret.predictors import Scheduled
@@ -110,8 +108,6 @@ def next_token_tv(p: Predictor, q: Predictor, tokens: Array) -> Estimate:
     n_states = same_alphabet(p, q)
     tokens = inputs.sequences_of(tokens, n_states)
     tokens_NxT = namespace(tokens).reshape(tokens, (-1, tokens.shape[-1]))
-    if tokens_NxT.shape[0] == 0:
-        raise ValueError(f"tokens must have at least one sequence, got shape {tuple(tokens.shape)}")
     apart, done = [], 0
     for rows in batches(tokens_NxT.shape[0], tokens_NxT.shape[1], n_states):
         batch = tokens_NxT[done : done + rows]
@@ -139,14 +135,9 @@ def bounded_mean(values_N: Any, least: float, most: float) -> Estimate:
     >>> print(bounded_mean([0.0] * 100, 0, 1))
     0.000 (95%: 0.000 to 0.036)
     """
-    least, most = inputs.finite(least, "least"), inputs.finite(most, "most")
-    if isinstance(values_N, np.ndarray) and values_N.dtype == bool:
-        values_N = values_N.astype(np.float64)  # shares of events
-    values_N = inputs.numbers_of(values_N, "values_N", "a list of numbers")
+    least, most, values_N = float(least), float(most), np.asarray(values_N, dtype=np.float64)
     if values_N.ndim != 1 or not values_N.size or not ((values_N >= least) & (values_N <= most)).all():
-        raise ValueError(
-            f"values_N must be numbers from least {least:g} to most {most:g}, got {inputs.shown(values_N)}"
-        )
+        raise ValueError(f"values_N must be numbers from {least:g} to {most:g}, got {inputs.shown(values_N)}")
     value = float(values_N.mean())
     low, high = -_upper_end(-values_N, -least), _upper_end(values_N, most)
     return Estimate(value, min(low, value), max(high, value))
@@ -215,25 +206,19 @@ def home(player: Any) -> Array:
 def _probs(predictor: Predictor, tokens_NxT: Array, name: str) -> Array:
     """What the predictor predicts before each token, ``[N, T, S]`` in double precision, summing to one."""
     tokens_NxT = inputs.tokens_of(tokens_NxT, predictor.n_states, like=home(predictor))
-    probs = inputs.probs_of(
-        predictor.predict_sequence(tokens_NxT),
-        predictor.n_states,
-        f"the probabilities of {type(predictor).__name__} ({name})",
-        shape=tuple(tokens_NxT.shape),
-    )
-    probs = in_float64(probs)
+    said = predictor.predict_sequence(tokens_NxT)
+    about = f"the probabilities of {type(predictor).__name__} ({name})"
+    probs = in_float64(inputs.probs_of(said, predictor.n_states, about, shape=tuple(tokens_NxT.shape)))
     return probs / total(first(probs))[..., None]
 
 
 def log_probs(predictor: Predictor, tokens_NxT: Array, name: str) -> np.ndarray:
     """The log-probability of each sequence, ``[N]``; -inf where it is impossible."""
     probs = _probs(predictor, tokens_NxT, name)
-    xp, n_states = namespace(probs), predictor.n_states
-    flat = xp.reshape(probs, (-1,))
-    token = xp.reshape(inputs.tokens_of(tokens_NxT, n_states, like=probs), (-1,))
-    chosen = xp.take(flat, count_up(flat, 0, token.shape[0]) * n_states + token)
+    tokens = inputs.tokens_of(tokens_NxT, predictor.n_states, like=probs)
+    chances_NxT = to_numpy(namespace(probs).take_along_axis(probs, tokens[..., None], axis=-1)[..., 0])
     with np.errstate(divide="ignore"):
-        return to_numpy(xp.sum(xp.log(xp.reshape(chosen, tuple(tokens_NxT.shape))), axis=-1)).astype(np.float64)
+        return np.asarray(np.log(chances_NxT).sum(axis=-1), dtype=np.float64)
 
 
 def _log_leads(
@@ -245,9 +230,6 @@ def _log_leads(
         tokens_NxT = sample(drawn, horizon, rows, rng)
         log_drawn_N = log_probs(drawn, tokens_NxT, name)
         if np.isneginf(log_drawn_N).any():
-            raise ValueError(
-                f"{name} drew a sequence to which it then gave probability 0: predict and predict_sequence of "
-                f"{type(drawn).__name__} disagree"
-            )
+            raise ValueError(f"{name} drew a sequence to which it then gave probability 0: predict_sequence disagrees")
         leads.append(log_drawn_N - log_probs(other, tokens_NxT, {"p": "q", "q": "p"}[name]))
     return np.concatenate(leads)

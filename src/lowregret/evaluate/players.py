@@ -4,13 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from .. import inputs
 from ..arrays import Array, first, in_float64, last, mix
 from ..policies import Policy, Respond
-from ..predictors import Predictor, asked_sequence, said_by, same_states, vouched, within_window
-from ..problems import DecisionProblem, a_problem, best_of, same_problem
+from ..predictors import Predictor, asked_sequence, same_states, within_window
+from ..problems import DecisionProblem, best_of, same_problem
 from ..robust import Robust
 
 
@@ -33,10 +31,7 @@ class BestRespond(Policy):
         return self.predictor.start(batch_shape, like=like)
 
     def policy(self, memory: Any) -> Array:
-        probs = self.predictor.predict(memory)
-        if not vouched(self.predictor):
-            probs = said_by(self.predictor, probs, self.problem.n_states, np.shape(probs)[:-1])
-        return self.respond(probs)
+        return self.respond(inputs.probs_of(self.predictor.predict(memory), self.problem.n_states))
 
     def update(self, memory: Any, token: Array) -> Any:
         return self.predictor.update(memory, token)
@@ -53,7 +48,6 @@ def acting(
     player: Any, problem: DecisionProblem, horizon: int, temperature: float | None = None, respond: str = "quantal"
 ) -> Policy:
     """The player as a policy: a predictor is responded to, at its own temperature if robust and else at 1/sqrt(T)."""
-    a_problem(problem)
     inputs.choice(respond, "respond", ("quantal", "best"))
     if not hasattr(player, "start") or not (hasattr(player, "policy") or hasattr(player, "predict")):
         raise ValueError(f"player must be a Predictor or a Policy, got {type(player).__name__}")
@@ -66,8 +60,6 @@ def acting(
         same_problem("player acts in another problem", player.problem, problem)
         return player
     if respond == "best":
-        if temperature is not None:
-            raise ValueError('temperature goes with respond="quantal": exact best responses have none')
         return BestRespond(player, problem)
     if temperature is not None or not isinstance(player, Robust):
         return Respond(player, problem, 1 / math.sqrt(horizon) if temperature is None else temperature)

@@ -3,7 +3,8 @@
 A source is a predictor to sample from, sequences as they are, or an adversary that answers each player.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..policies import Policy, Respond
 from ..predictors import Predictor, asked_sequence, same_states, sample
 from ..problems import DecisionProblem, a_problem
 from ..robust import Robust
-from .comparison import Comparison, student
+from .comparison import Comparison
 from .distances import batches, home
 from .players import acting
 from .regret import external_regret
@@ -30,8 +31,6 @@ def compare(
     horizon: int,
     n: int | None = None,
     seed: int | np.random.Generator | None = None,
-    *,
-    progress: Callable[[float, str, str], None] | None = None,
 ) -> Comparison:
     """Play every predictor on the sequences of every source: regret curves, final regrets, switch times.
 
@@ -49,8 +48,6 @@ def compare(
         ``tokens``.
     n, seed
         How many sequences of each source to sample, and from which seed; not needed where no source is sampled.
-    progress
-        Called now and then with the share of the work done and the names of the player and the source at work.
 
     >>> from lowregret import PolyaUrn, matching, robustify
     >>> from lowregret.evaluate import adversaries
@@ -67,47 +64,35 @@ def compare(
     greedy           +0.9998           +0.0615 (7)          +0.0341
     """
     a_problem(problem)
-    if progress is not None:
-        inputs.function(progress, "progress", "a share and two names")
     horizon = inputs.whole(horizon, "horizon")
-    players = {name: _player(name, player, problem, horizon) for name, player in _named(predictors, "predictors")}
-    homes = {name: home(player) for name, player in players.items()}
-    given = {name: _source(name, source, problem, horizon) for name, source in _named(sources, "sources")}
-    sampled = any(map(_is_sampled, given.values()))
-    if sampled or n is not None:
+    players, origins = {}, {}
+    for name, player in _named(predictors, "predictors"):
+        with _about(f"predictors[{name!r}]: "):
+            players[name] = acting(player, problem, horizon)
+    for name, source in _named(sources, "sources"):
+        origins[name] = _source(f"sources[{name!r}]", source, problem, horizon)
+    if any(_is_sampled(origin) for origin in origins.values()):
         n = inputs.whole(n, "n, the number of sequences from each source,", least=2)
-    if sampled or seed is not None:
         inputs.generator(seed)
-    kept = {source: {name: _Kept(horizon) for name in players} for source in given}
-    for w, (source, origin) in enumerate(given.items()):
-
-        def play(name: str, tokens_NxT: Array, said: dict[int, Array], source: str = source) -> None:
+    homes = {name: home(player) for name, player in players.items()}
+    kept = {source: {name: _Kept(horizon) for name in players} for source in origins}
+    for source, origin in origins.items():
+        for name, tokens_NxT, said in _met(source, origin, players, problem, horizon, n or 0, seed):
             tokens = inputs.tokens_of(tokens_NxT, problem.n_states, like=homes[name])
             kept[source][name].enter(*_play(players[name], problem, tokens, said))
-
-        def tell(name: str, share: float, w: int = w, source: str = source) -> None:
-            if progress is not None:
-                progress((w + share) / len(given), name, source)
-
-        if _adapts(origin):
-            for i, (name, player) in enumerate(players.items()):
-                tell(name, i / len(players))
-                play(name, _found(source, origin, player, problem, horizon), {})
-            counts = {name: one.n for name, one in kept[source].items()}
-            if len(set(counts.values())) > 1:
-                raise ValueError(
-                    f"sources[{source!r}] must find as many sequences for every player, got {inputs.shown(counts)}"
-                )
-            continue
-        size, done = len(origin) if isinstance(origin, np.ndarray) else n or 0, 0
-        for tokens_NxT in _batches(origin, horizon, size, problem.n_states, seed):
-            said: dict[int, Array] = {}  # what base models said: robust players ask for the same
-            for i, name in enumerate(players):
-                tell(name, (done + len(tokens_NxT) * i / len(players)) / size)
-                play(name, tokens_NxT, said)
-            done += len(tokens_NxT)
-    adaptive = tuple(source for source, origin in given.items() if _adapts(origin))
-    return _compared(kept, problem, horizon, n, seed, adaptive)
+    return Comparison(
+        predictors=tuple(players),
+        sources=tuple(origins),
+        problem=problem,
+        horizon=horizon,
+        regret_PxWxT=np.array([[kept[source][name].mean_T for source in origins] for name in players]),
+        error_PxWxT=np.array([[kept[source][name].error_T for source in origins] for name in players]),
+        final_WxPxN=tuple(np.stack([np.concatenate(one.final) for one in each.values()]) for each in kept.values()),
+        times_WxPxN=tuple(np.stack([np.concatenate(one.times) for one in each.values()]) for each in kept.values()),
+        adaptive=tuple(source for source, origin in origins.items() if _adapts(origin)),
+        seed=None if seed is None or isinstance(seed, np.random.Generator) else int(seed),
+        version=import_module(__package__.partition(".")[0]).__version__,  # imported later than this file
+    )
 
 
 class _Kept:
@@ -115,8 +100,8 @@ class _Kept:
 
     def __init__(self, horizon: int) -> None:
         self.n, self.mean_T, self.spread_T = 0, np.zeros(horizon), np.zeros(horizon)
-        self._final: list[np.ndarray] = []
-        self._times: list[np.ndarray] = []
+        self.final: list[np.ndarray] = []
+        self.times: list[np.ndarray] = []  # 0 where the player cannot switch
 
     def enter(self, regret_NxT: np.ndarray, times_N: np.ndarray | None) -> None:
         """Take in more sequences; ``spread`` is the sum of squares about the mean."""
@@ -125,60 +110,32 @@ class _Kept:
         self.spread_T += ((regret_NxT - own_T) ** 2).sum(axis=0) + drift_T**2 * (self.n * rows / (self.n + rows))
         self.mean_T += drift_T * (rows / (self.n + rows))
         self.n += rows
-        self._final.append(regret_NxT[:, -1].astype(np.float64))
-        self._times.append(np.zeros(rows, dtype=np.int64) if times_N is None else times_N)
+        self.final.append(regret_NxT[:, -1].astype(np.float64))
+        self.times.append(np.zeros(rows, dtype=np.int64) if times_N is None else times_N)
 
     @property
     def error_T(self) -> np.ndarray:
         """The standard error of the mean; 0 for one sequence."""
         return np.sqrt(self.spread_T / max(self.n - 1, 1) / self.n)
 
-    @property
-    def final_N(self) -> np.ndarray:
-        return np.concatenate(self._final)
 
-    @property
-    def times_N(self) -> np.ndarray:
-        """0 where the player cannot switch."""
-        return np.concatenate(self._times)
-
-
-def _compared(
-    kept: dict[str, dict[str, _Kept]],
-    problem: DecisionProblem,
-    horizon: int,
-    n: int | None,
-    seed: Any,
-    adaptive: tuple[str, ...],
-) -> Comparison:
-    """What was kept, player by player, as one value."""
-    players = tuple(next(iter(kept.values())))
-    each = [[kept[source][name] for source in kept] for name in players]
-    regret_PxWxT = np.array([[one.mean_T for one in row] for row in each])
-    error_PxWxT = np.array([[one.error_T for one in row] for row in each])
-    half_PxW = error_PxWxT[..., -1] * [student(one.n) for one in each[0]]
-    times_WxPxN = tuple(np.stack([one.times_N for one in of_player.values()]) for of_player in kept.values())
-    can_PxW = np.stack([times_PxN.all(axis=1) for times_PxN in times_WxPxN], axis=-1)
-    median_PxW = np.stack([np.median(times_PxN, axis=1) for times_PxN in times_WxPxN], axis=-1)
-    share_PxW = np.stack([(times_PxN < horizon).mean(axis=1) for times_PxN in times_WxPxN], axis=-1)
-    return Comparison(
-        predictors=players,
-        sources=tuple(kept),
-        problem=problem,
-        horizon=horizon,
-        n=n,
-        regret_PxWxT=regret_PxWxT,
-        error_PxWxT=error_PxWxT,
-        low_PxW=regret_PxWxT[..., -1] - half_PxW,
-        high_PxW=regret_PxWxT[..., -1] + half_PxW,
-        switch_PxW=np.where(can_PxW, median_PxW, np.nan),
-        switched_PxW=np.where(can_PxW, share_PxW, np.nan),
-        final_WxPxN=tuple(np.stack([one.final_N for one in of_player.values()]) for of_player in kept.values()),
-        times_WxPxN=times_WxPxN,
-        adaptive=adaptive,
-        seed=None if seed is None or isinstance(seed, np.random.Generator) else int(seed),
-        version=import_module(__package__.partition(".")[0]).__version__,  # imported later than this file
-    )
+def _met(
+    source: str, origin: Any, players: dict[str, Policy], problem: DecisionProblem, horizon: int, n: int, seed: Any
+) -> Iterator[tuple[str, Array, dict[int, Array]]]:
+    """Who meets which sequences ``[N, T]``, a batch at a time, with what base models said of them so far."""
+    if _adapts(origin):
+        for name, player in players.items():
+            found = origin(player, problem, horizon)
+            where = f"what sources[{source!r}] found"
+            yield name, _sequences(where, getattr(found, "tokens", found), problem, horizon), {}
+        return
+    rng, done = inputs.generator(seed) if _is_sampled(origin) else None, 0
+    for rows in batches(n if rng else len(origin), horizon, problem.n_states, most=_TOGETHER):
+        tokens_NxT = sample(origin, horizon, rows, rng) if rng else origin[done : done + rows]
+        done += rows
+        said: dict[int, Array] = {}
+        for name in players:
+            yield name, tokens_NxT, said
 
 
 def _play(
@@ -204,11 +161,13 @@ def _named(things: Any, name: str) -> list[tuple[str, Any]]:
     return list(things.items())
 
 
-def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> Policy:
+@contextmanager
+def _about(where: str) -> Iterator[None]:
+    """What is refused inside names the entry it is about."""
     try:
-        return acting(player, problem, horizon)
+        yield
     except ValueError as error:
-        raise ValueError(f"predictors[{name!r}]: {error}") from None
+        raise ValueError(f"{where}{error}") from None
 
 
 def _is_sampled(source: Any) -> bool:
@@ -219,18 +178,15 @@ def _adapts(source: Any) -> bool:
     return callable(source) and not _is_sampled(source)
 
 
-def _source(name: str, source: Any, problem: DecisionProblem, horizon: int) -> Any:
+def _source(where: str, source: Any, problem: DecisionProblem, horizon: int) -> Any:
     """A predictor to sample, sequences ``[N, T]``, or an adversary; anything else is refused."""
-    where = f"sources[{name!r}]"
     if _is_sampled(source):
-        try:
+        with _about(f"{where}: "):
             same_states(source, problem)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
         return source
     if isinstance(source, (list, tuple)) or hasattr(source, "shape"):
         return _sequences(where, source, problem, horizon)
-    if not callable(source) or isinstance(source, type):
+    if not callable(source):
         raise ValueError(
             f"{where} must be a Predictor, sequences of states, or an adversary such as adversaries.greedy, "
             f"got {type(source).__name__}"
@@ -243,17 +199,3 @@ def _sequences(where: str, tokens: Any, problem: DecisionProblem, horizon: int) 
     if tokens.ndim > 2 or tokens.shape[-1] != horizon or not tokens.size:
         raise ValueError(f"{where} must be sequences of {horizon} states, [T] or [N, T], got shape {tokens.shape}")
     return tokens.reshape(-1, horizon)
-
-
-def _found(source: str, adversary: Any, player: Policy, problem: DecisionProblem, horizon: int) -> np.ndarray:
-    """The sequences with which an adversary meets this player, ``[N, T]``."""
-    found = adversary(player, problem, horizon)
-    return _sequences(f"what sources[{source!r}] found", getattr(found, "tokens", found), problem, horizon)
-
-
-def _batches(source: Any, horizon: int, n: int, n_states: int, seed: Any) -> Iterator[Array]:
-    """The sequences of a source that all players meet, a batch at a time."""
-    rng, done = None if isinstance(source, np.ndarray) else inputs.generator(seed), 0
-    for rows in batches(n, horizon, n_states, most=_TOGETHER):
-        yield source[done : done + rows] if rng is None else sample(source, horizon, rows, rng)
-        done += rows

@@ -21,28 +21,23 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 3)), (0, (7, 2)))
 
 
-def regret_curves(
-    comparison: Any, *, columns: int = 4, titles: dict[str, str] | None = None, size: float = 2.4
-) -> "np.ndarray[Any, Any]":
+def regret_curves(comparison: Any, *, titles: dict[str, str] | None = None) -> "np.ndarray[Any, Any]":
     """One panel per source: mean regret after t steps with its 95% band; a dot marks the median switch.
 
     Parameters
     ----------
     titles
         What to write above each source; its name by default.
-    size
-        Height of a panel in inches.
     """
     plt = pyplot()
-    sources = comparison.sources
-    columns = min(columns, len(sources))
+    sources, names = comparison.sources, comparison.predictors
+    columns = min(4, len(sources))
     rows = math.ceil(len(sources) / columns)
-    names = comparison.predictors
     abreast = min(len(names), 2 * columns)  # in the legend
     figure, axes = plt.subplots(
         rows,
         columns,
-        figsize=(1.25 * size * columns, size * rows + 0.25 + 0.25 * math.ceil(len(names) / abreast)),
+        figsize=(3 * columns, 2.4 * rows + 0.25 + 0.25 * math.ceil(len(names) / abreast)),
         sharex=True,
         sharey=True,
         squeeze=False,
@@ -62,8 +57,8 @@ def regret_curves(
             line, width = mean[i, w, shown], band[i, w, shown]
             ax.plot(shown + 1, line, color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.4, label=name)
             ax.fill_between(shown + 1, line - width, line + width, color=colour, alpha=0.2, linewidth=0)
-            at = comparison.switch_PxW[i, w]
-            if at <= horizon:
+            at = np.median(comparison.times_WxPxN[w][i])  # 0 for a player that cannot switch
+            if 0 < at <= horizon:
                 ax.plot(at, mean[i, w, int(at) - 1], "o", color=colour, markersize=4.5, markeredgecolor="white")
         ax.locator_params(axis="x", nbins=4)
         ax.set_title((titles or {}).get(source, source), fontsize=10)
@@ -73,10 +68,8 @@ def regret_curves(
     low, high = float((mean - band)[..., settled].min()), float((mean + band)[..., settled].max())
     axes[0, 0].set_ylim(low - 0.06 * (high - low), high + 0.06 * (high - low))
     axes[0, 0].set_xlim(0, horizon)
-    for ax in axes[-1]:
-        ax.set_xlabel("steps")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("average regret")
+    plt.setp(axes[-1], xlabel="steps")
+    plt.setp(axes[:, 0], ylabel="average regret")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=abreast, frameon=False, handlelength=2.8)
     return axes
@@ -84,7 +77,9 @@ def regret_curves(
 
 def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: list[str] | None = None) -> "Axes":
     """The test's evidence against its threshold over time, for a few sequences ``[..., T]``; a dot marks an alarm."""
-    ax = _one(ax)
+    if ax is None:
+        figure, ax = pyplot().subplots(figsize=(6.4, 3.6), layout="constrained")
+        figure.set_facecolor("white")
     tokens_BxT = to_numpy(tokens).reshape(-1, np.shape(tokens)[-1])
     T, memory, seen = tokens_BxT.shape[1], robust.start(tokens_BxT.shape[:1]), []
     for t in range(T):
@@ -108,13 +103,6 @@ def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: li
     ax.set_ylabel(f"evidence of {type(robust.setting.test).__name__}")
     ax.legend(frameon=False, fontsize=9)
     plain(ax)
-    return ax
-
-
-def _one(ax: "Axes | None") -> "Axes":
-    if ax is None:
-        figure, ax = pyplot().subplots(figsize=(6.4, 3.6), layout="constrained")
-        figure.set_facecolor("white")
     return ax
 
 

@@ -11,10 +11,9 @@ from ..arrays import (
     count_up,
     first,
     in_float64,
-    is_integral,
+    last,
     namespace,
     one_hot,
-    pick,
     running_sum,
     total,
 )
@@ -39,13 +38,8 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     [1.0, 0.5, 0.333]
     """
     played_A, earned_A = _steps(problem, policy, tokens)
-    xp, shape = namespace(earned_A), earned_A.shape[1:]
-    if played_A.ndim == len(shape):
-        own = pick(earned_A, played_A)
-    else:
-        own = total([in_float64(played_A[a]) * earned_A[a] for a in range(problem.n_actions)])
-    leads = (running_sum(earned_A[a] - own) for a in range(problem.n_actions))
-    return reduce(xp.maximum, leads) / in_float64(count_up(earned_A, 1, shape[-1] + 1))
+    own = total([played * earned for played, earned in zip(played_A, earned_A, strict=True)])
+    return _largest([earned - own for earned in earned_A])
 
 
 def internal_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
@@ -59,47 +53,37 @@ def internal_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     [2.0, 1.0, 1.333, 1.0]
     """
     played_A, earned_A = _steps(problem, policy, tokens)
-    xp, T = namespace(earned_A), earned_A.shape[-1]
-    if played_A.ndim < earned_A.ndim:
-        played_A = one_hot(played_A, problem.n_actions)
-    played_A = in_float64(played_A)
     pairs = list(permutations(range(problem.n_actions), 2)) or [(0, 0)]  # one action can be changed for none
-    gains = (running_sum(played_A[a] * (earned_A[b] - earned_A[a])) for a, b in pairs)
-    return reduce(xp.maximum, gains) / in_float64(count_up(earned_A, 1, T + 1))
+    return _largest([played_A[a] * (earned_A[b] - earned_A[a]) for a, b in pairs])
+
+
+def _largest(gains: list[Array]) -> Array:
+    """The largest of the sums of gains ``[..., T]`` after each step, on average."""
+    largest = reduce(namespace(gains[0]).maximum, map(running_sum, gains))
+    return largest / in_float64(count_up(largest, 1, largest.shape[-1] + 1))
 
 
 def _steps(problem: DecisionProblem, policy: Any, tokens: Array) -> tuple[Array, Array]:
-    """What was played, mixed ``[A, ..., T]`` or pure ``[..., T]``, and what each action earned ``[A, ..., T]``."""
+    """The mixed actions that were played, and what each action earned, both ``[A, ..., T]``."""
     a_problem(problem)
     same_problem("policy was made for another problem", getattr(policy, "problem", problem), problem)
     tokens = inputs.sequences_of(tokens, problem.n_states)
+    shape = tuple(tokens.shape)
     if hasattr(policy, "policy_sequence"):
         played = policy.policy_sequence(tokens)
         if not vouched(policy):
-            played = said_by(policy, played, problem.n_actions, tuple(tokens.shape))
-        played_A = first(played)
+            played = said_by(policy, played, problem.n_actions, shape)
     elif hasattr(policy, "advise"):
-        raise ValueError(
-            "policy is a Guard, which keeps account of its own play: read guard.regret (or realised_regret)"
-        )
+        raise ValueError("policy is a Guard, which keeps account of its own play: read guard.regret")
     elif hasattr(policy, "predict_sequence"):
         ways = "its respond()" if hasattr(policy, "respond") else "Respond(predictor, problem, horizon**-0.5)"
         raise ValueError(f"policy must act and {type(policy).__name__} only predicts: take {ways}")
     else:
-        played_A = _played(problem, policy, tokens)
-    tokens = beside(tokens, played_A)
-    return played_A, action_utilities(problem, tokens, tokens)
-
-
-def _played(problem: DecisionProblem, policy: Any, tokens: Array) -> Array:
-    """Mixed actions ``[A, ..., T]`` or pure ones ``[..., T]``, checked."""
-    policy = inputs.array_of(policy, "policy")
-    shape = tuple(tokens.shape)
-    if tuple(policy.shape) not in (shape, (*shape, problem.n_actions)):
-        raise ValueError(
-            f"policy must have shape {shape} (actions) or {(*shape, problem.n_actions)} (mixed ones) for tokens of "
-            f"shape {shape}, got {tuple(policy.shape)}"
-        )
-    if policy.ndim == tokens.ndim and (problem.n_actions != 1 or is_integral(policy)):
-        return inputs.tokens_of(policy, problem.n_actions, "policy", shape=shape)
-    return first(inputs.probs_of(policy, problem.n_actions, "policy", shape=shape))
+        played = inputs.array_of(policy, "policy")
+        if played.ndim == tokens.ndim:  # pure actions
+            played = inputs.tokens_of(played, problem.n_actions, "policy", shape=shape)
+            played = last(one_hot(played, problem.n_actions))
+        else:
+            played = inputs.probs_of(played, problem.n_actions, "policy", shape=shape)
+    tokens = beside(tokens, played)
+    return in_float64(first(played)), action_utilities(problem, tokens, tokens)

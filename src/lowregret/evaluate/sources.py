@@ -1,9 +1,13 @@
-"""Where sequences come from: the eight sources of the paper's figure (Section 5.2)."""
+"""Where sequences come from: the eight sources of the paper's figure (Section 5.2), or all there are."""
+
+import math
 
 import numpy as np
 
 from .. import inputs
 from ..predictors import Predictor, Scheduled
+
+_MOST_BITS = 24  # 2**24 sequences of 24 bits each are 3 GiB
 
 
 def paper_sources(horizon: int) -> dict[str, Predictor]:
@@ -25,3 +29,22 @@ def paper_sources(horizon: int) -> dict[str, Predictor]:
         **{f"sin{n}": np.abs(np.sin(np.pi / 6 + t * np.pi * n / horizon)) for n in (2, 5, 10, 20)},
     }
     return {name: Scheduled(np.stack([1 - p, p], axis=-1)) for name, p in ones.items()}
+
+
+def all_sequences(n_states: int, horizon: int) -> np.ndarray:
+    """Every sequence of the given length, ``[S**T, T]``, in order: for exhaustive search when T is small.
+
+    >>> all_sequences(2, 2).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    n_states, horizon = inputs.whole(n_states, "n_states"), inputs.whole(horizon, "horizon")
+    if horizon * math.log2(n_states) > _MOST_BITS:
+        raise ValueError(
+            f"horizon and n_states must leave at most 2**{_MOST_BITS} sequences, got {n_states}**{horizon} of them"
+        )
+    return numbered_sequences(n_states, horizon, 0, n_states**horizon)
+
+
+def numbered_sequences(n_states: int, horizon: int, begin: int, end: int) -> np.ndarray:
+    """The sequences with numbers ``begin .. end - 1``: their digits."""
+    return np.arange(begin, end)[:, None] // n_states ** np.arange(horizon - 1, -1, -1) % n_states

@@ -78,19 +78,15 @@ class AverageRestart(Predictor, Policy):
 
     def __post_init__(self) -> None:
         same_states(self.predictor, a_problem(self.problem))
-        window = inputs.whole(self.window, "window", 0)
-        extra = inputs.whole(self.extra_window, "extra_window")
-        horizon = inputs.whole(self.horizon, "horizon")
+        window, extra = inputs.whole(self.window, "window", 0), inputs.whole(self.extra_window, "extra_window")
+        horizon, says = inputs.whole(self.horizon, "horizon"), looks_back(self.predictor) or 0
         if window + extra > horizon:
             raise ValueError(
                 f"window + extra_window must be at most the horizon {horizon}, got {window} + {extra}: "
                 "with the whole past in sight there is nothing to restart, use robustify"
             )
-        says = looks_back(self.predictor)
-        if isinstance(says, int) and says > window:
-            raise ValueError(
-                f"window must be at least what {type(self.predictor).__name__} looks back, {says}, got {window}"
-            )
+        if says > window:
+            raise ValueError(f"window must be {says} or more, as far as {type(self.predictor).__name__} looks back")
         test = theorem_4_2(horizon, extra) if self.test is None else self.test
         inputs.keep(self, window=window, extra_window=extra, horizon=horizon, test=test)
         if self.copy.horizon != extra:
@@ -132,7 +128,7 @@ class AverageRestart(Predictor, Policy):
         shape, xp = tuple(memory.step.shape), namespace(memory.step)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
         if bool((memory.step >= self.horizon).any()):
-            raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or ask for a longer one")
+            raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or take a longer one")
         base = self.predictor.update(memory.base, token)
         each = xp.broadcast_to(token[..., None], memory.copies.shape[:-1])
         copies, step = self.copy.streams.observe(memory.copies, self._each(memory), each), memory.step + 1
@@ -152,8 +148,8 @@ class AverageRestart(Predictor, Policy):
         """A distribution whose quantal response is the policy; the base model's own while no copy has switched."""
         if self.problem.n_actions > 2:
             raise ValueError(
-                f"predict needs a problem with at most two actions, this one has {self.problem.n_actions}: an average "
-                "of responses among more may be the response to no forecast. The average itself is policy(memory)"
+                f"predict needs a problem with at most two actions, this one has {self.problem.n_actions}: the average "
+                "of responses among more may be the response to no forecast. It is policy(memory)"
             )
         xp, probs = namespace(memory.probs), memory.probs
         if self.problem.contrast == 0:  # every distribution has the same response
@@ -180,12 +176,9 @@ class AverageRestart(Predictor, Policy):
     def certificate(self) -> Certificate:
         """The copies' certificate, over the windows in which they run."""
         copy = self.copy.setting.certificate.as_promise()
+        tv_bound = min(1.0, (self.horizon - 1) * copy.tv_bound)
         promise = OverWindows(
-            problem=self.problem,
-            tv_bound=min(1.0, (self.horizon - 1) * copy.tv_bound),
-            of=copy,
-            length=self.extra_window,
-            window=self.window,
+            problem=self.problem, tv_bound=tv_bound, of=copy, length=self.extra_window, window=self.window
         )
         return promise.certificate(self.horizon)
 
@@ -233,10 +226,7 @@ def window_needed(problem: DecisionProblem, regret: float, tv: float, horizon: i
         else:
             extra = max(extra + 1, math.ceil(slope * (horizon - 1) / (regret - slope) * (1 - 1e-12)))
         if extra + window > horizon:
-            raise ValueError(
-                f"regret {regret:g} with TV {tv:g} cannot be certified over {horizon} steps by restarting, whatever "
-                "the extra context: a longer horizon, or robustify, gives less"
-            )
+            raise ValueError(f"regret {regret:g} with TV {tv:g} cannot be certified over {horizon} steps by restarting")
     return extra
 
 

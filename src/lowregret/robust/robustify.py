@@ -140,10 +140,7 @@ class Robust(Predictor):
     def within_horizon(self, number: int) -> None:
         """Refuse the step of this number after the horizon."""
         if self.horizon is not None and number > self.horizon:
-            raise ValueError(
-                f"the horizon of {self.horizon} steps is over: start anew"
-                + (", or take a test with horizon=None" if self.problem else "")
-            )
+            raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or take a longer one")
 
     def _recorded(self, tokens: Array) -> tuple[Array, Array]:
         """What the base model predicts before each token, and the tokens beside it, both checked once."""
@@ -181,22 +178,19 @@ class Robust(Predictor):
         """What is promised; where the base is a mixture, of each of its models too."""
         given: Certificate = self.setting.certificate
         of_models = ability(self.base, "of_models")
-        if of_models is None:
-            return given
-        return replace(given, statement=f"{given.statement} {of_models(given.tv_bound)}")
+        return replace(given, statement=f"{given.statement} {of_models(given.tv_bound)}") if of_models else given
 
     def respond(self, problem: DecisionProblem | None = None, temperature: float | None = None) -> Respond:
         """The policy the certificate speaks of: quantal responses at the setting's temperature.
 
         Where the problem is unknown, say which; the temperature is then 1/sqrt(horizon) unless given.
         """
-        if self.problem is None:
-            if problem is None:
-                raise ValueError("respond needs a problem: this predictor was made robust for none in particular")
-            return Respond(self, problem, self.temperature if temperature is None else temperature)
-        if problem not in (None, self.problem) or temperature not in (None, self.temperature):
+        own = self.problem or problem
+        if own is None:
+            raise ValueError("respond needs a problem: this predictor was made robust for none in particular")
+        if self.problem and not (problem in (None, own) and temperature in (None, self.temperature)):
             raise ValueError("problem and temperature are the setting's own, and the certificate is for no others")
-        return Respond(self, self.problem, self.temperature)
+        return Respond(self, own, self.temperature if temperature is None else temperature)
 
 
 def algorithm_1(
@@ -209,11 +203,8 @@ def algorithm_1(
     inputs.of_kind(test, Test, "test", OWN_TEST)
     inputs.of_kind(response, QuantalResponse, "response", "QuantalResponse(temperature)")
     if isinstance(test, VRegret) != (problem is None):
-        raise ValueError(
-            f"test {type(test).__name__} is for unknown problems: problem must be None"
-            if problem is not None
-            else f"problem must be a DecisionProblem for {type(test).__name__}; VRegret takes None"
-        )
+        wants = "None" if problem is not None else "a DecisionProblem"
+        raise ValueError(f"problem must be {wants} for {type(test).__name__}: VRegret alone is for unknown problems")
     problem = WIDEST if problem is None else a_problem(problem)
     if fallback is None:
         fallback = test.usual_fallback(problem)
@@ -223,10 +214,7 @@ def algorithm_1(
             safe = ShrunkUrn(problem, test.horizon)
         fallback = replace(fallback, safe=safe)
     if isinstance(fallback, Policy) and not isinstance(fallback, Predictor):
-        raise ValueError(
-            f"fallback {type(fallback).__name__} is a policy, which gives actions and no distributions over tokens: a "
-            "robust predictor needs a predictor there; a Guard takes either"
-        )
+        raise ValueError(f"fallback {type(fallback).__name__} is a policy: it must be a predictor; a Guard takes both")
     return Setting(problem, Actions(), test, fallback, response)
 
 

@@ -60,22 +60,15 @@ class RegretGap(QuantalTest):
     delta: float = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        inputs.keep(
-            self,
-            horizon=inputs.horizon_or_none(self.horizon),
-            alpha=inputs.positive(self.alpha, "alpha"),
-        )
+        inputs.keep(self, horizon=inputs.horizon_or_none(self.horizon), alpha=inputs.positive(self.alpha, "alpha"))
         if self.sharp and (self.horizon is None or self.span_aware):
             raise ValueError("sharp needs a horizon, and takes the problem's contrast by itself: without span_aware")
-        if self.horizon is None:
-            if self.delta is None:
-                raise ValueError("horizon=None (unknown) needs delta, the chance of a false alarm to keep for ever")
-            inputs.keep(self, delta=inputs.probability(self.delta, "delta"))
-            return
-        bound = min(1.0, self.horizon**-self.alpha)
-        if self.delta is not None and not (isinstance(self.delta, float) and self.delta == bound):
+        known = None if self.horizon is None else min(1.0, self.horizon**-self.alpha)
+        if known is not None and self.delta not in (None, known):
             raise ValueError("delta goes with horizon=None; with a known horizon alpha sets it, horizon**-alpha")
-        inputs.keep(self, delta=bound)
+        if known is None and self.delta is None:
+            raise ValueError("horizon=None (unknown) needs delta, the chance of a false alarm to keep for ever")
+        inputs.keep(self, delta=inputs.probability(self.delta, "delta") if known is None else known)
 
     def watch(self, setting: Any) -> "GapWatch":
         return GapWatch(self, setting)
@@ -115,7 +108,7 @@ class GapWatch(QuantalWatch):
         super().__init__(test, setting)
         self.test, self.problem, self.eta = test, setting.problem, setting.temperature
         self.utility_AxS = setting.outcomes.utility_AxS
-        self.table_T = self._sharp() if test.sharp else None
+        self.table_T = self._sharp(test.horizon) if test.sharp and test.horizon is not None else None
 
     def shapes(self) -> Shapes:
         return {"gap": ()}
@@ -144,10 +137,8 @@ class GapWatch(QuantalWatch):
             return constant(self.table_T, t)[astype(t, namespace(t).int64)]
         return t * (self.eta * log_A) + math.sqrt(variance * (1 + test.alpha) * math.log(test.horizon)) * t**0.5
 
-    def _sharp(self) -> np.ndarray:
+    def _sharp(self, T: int) -> np.ndarray:
         """The thresholds of 0 .. T steps."""
-        T = self.test.horizon
-        assert T is not None
         rates_K = certificates.lambda_grid(self.problem.span or 1.0, certificates.n_rates(T, min(self.test.delta, 0.5)))
         table = gap_threshold_mixture(self.problem, T, np.arange(1, T + 1), self.eta, self.test.alpha, rates_K)
         return np.append(0.0, table)

@@ -53,13 +53,9 @@ class RateWatch(QuantalWatch):
 
     def levels(self, played: Played) -> Any:
         """The level after every step of recordings, ``[N, T]``."""
-        return self._level(self.regrets(played), played.step_T)
-
-    def regrets(self, played: Played) -> Any:
-        """The regret of the response to the model, in total after every step, ``[N, T]``."""
         xp, model_NxT = namespace(played.state_NxT), earned(self.utility_AxS, played.model_NxTxA, played)
         leads = [running_sum(pick([u - model_NxT for u in row], played.state_NxT)) for row in self.utility_AxS]
-        return xp.max(xp.stack(leads), axis=0)
+        return self._level(xp.max(xp.stack(leads), axis=0), played.step_T)
 
     def _level(self, regret: Any, t: Any) -> Any:
         return regret / t - self.test.alpha / t**0.5

@@ -11,17 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import (
-    Array,
-    astype,
-    beside,
-    count_up,
-    in_float64,
-    is_floating,
-    is_integral,
-    namespace,
-    running_sum,
-)
+from ..arrays import Array, astype, beside, count_up, in_float64, namespace, running_sum
 from ..problems import DecisionProblem, two_states
 
 _ROUNDING = 1e-15  # an action better than its neighbours by no more than this is not on the envelope
@@ -95,10 +85,9 @@ def worst_tip(p: Array, tokens: Array) -> WorstTip:
         score = lead - v * (2 * below - T) + xp.abs(n1 - T * v)
         found.append(xp.where(low < high, score, xp.zeros_like(score) - math.inf))
     score, tip = xp.concat(found, axis=-1), xp.concat([low, high], axis=-1)
-    worst = xp.argmax(score, axis=-1)[..., None]
-    return WorstTip(
-        xp.take_along_axis(tip, worst, axis=-1)[..., 0], xp.take_along_axis(score, worst, axis=-1)[..., 0] / T
-    )
+    at = xp.argmax(score, axis=-1)[..., None]
+    tip, score = (xp.take_along_axis(part, at, axis=-1)[..., 0] for part in (tip, score))
+    return WorstTip(tip, score / T)
 
 
 class BlindSpot(NamedTuple):
@@ -171,19 +160,10 @@ def sequences_of(p: Any, tokens: Any) -> tuple[Array, Array]:
         p = inputs.probs_of(p, 2, "p", shape=shape)[..., 1]
     if tuple(p.shape) != shape:
         raise ValueError(f"p must have the shape of tokens, {shape}, or {(*shape, 2)}, got {tuple(p.shape)}")
-    p = in_unit(p, "p")
-    return p, astype(beside(tokens, p), p.dtype)
-
-
-def in_unit(values: Any, name: str) -> Array:
-    """Numbers in [0, 1], of any shape and kind of array, in double precision."""
-    p = inputs.array_of(values, name)
-    if not (is_integral(p) or is_floating(p)) or not 4 <= p.dtype.itemsize <= 8:
-        raise ValueError(f"{name} must be float32 or float64, got dtype {p.dtype}")
     p, xp = in_float64(p), namespace(p)
     if not bool(xp.all((p >= 0) & (p <= 1))):  # a NaN is not
-        raise ValueError(f"{name} must lie in [0, 1], got values from {float(xp.min(p)):.6g} to {float(xp.max(p)):.6g}")
-    return p
+        raise ValueError(f"p must lie in [0, 1], got values from {float(xp.min(p)):.6g} to {float(xp.max(p)):.6g}")
+    return p, astype(beside(tokens, p), p.dtype)
 
 
 def unit_numbers(values: Any, name: str) -> np.ndarray:

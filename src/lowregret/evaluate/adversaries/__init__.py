@@ -11,7 +11,8 @@ over counts (``PolyaUrn``, ``Scheduled`` and ``Hedge`` have one), and streams wi
 ``lowregret.abilities`` says what each promises.
 """
 
-from .exact import all_sequences, exact_worst_case
+from ..sources import all_sequences
+from .exact import exact_worst_case
 from .search import Worst, beam, greedy
 
 __all__ = ["Worst", "all_sequences", "beam", "exact_worst_case", "greedy"]

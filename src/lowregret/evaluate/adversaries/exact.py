@@ -13,11 +13,11 @@ from ...policies import Policy, Respond
 from ...problems import DecisionProblem
 from ..players import BestRespond, acting
 from ..regret import external_regret
+from ..sources import numbered_sequences
 from . import two_sided
 from .search import Worst, beam, key_of, search
 
 _MOST_SEQUENCES = 2**20
-_MOST_BITS = 24  # 2**24 sequences of 24 bits each are 3 GiB
 _MOST_STREAMS = 2**16  # kept alive at once when equal keys merge
 _BLOCK = 2**20  # tokens of sequences that are played together
 _AGREE = 1e-9
@@ -28,16 +28,12 @@ def exact_worst_case(
 ) -> Worst:
     """The sequence with the largest average regret, and that regret; for Algorithm 1 a bound on it from above.
 
-    By dynamic programming over counts for players that depend on nothing else (up to 2**28 counts over all steps:
-    a horizon of 23,000 with two states, 1,170 with three, 280 with four). By the two-sided dynamic programme for
-    ``Robust`` predictors with a ``RegretGap`` test whose base and fallback depend on counts only: ``exact`` is then
-    True only if the sequence found attains the bound ``upper``. By dynamic programming over counts and keys for players
-    that have a ``key``, while no more than 2**16 differ. Otherwise by trying all sequences, if there are at most 2**20.
-
-    Parameters
-    ----------
-    player, temperature, respond
-        As for ``greedy``.
+    By dynamic programming over counts for players that depend on nothing else (up to 2**28 counts over all steps: a
+    horizon of 23,000 with two states, 1,170 with three). By the two-sided dynamic programme for ``Robust`` predictors
+    with a ``RegretGap`` test whose base and fallback depend on counts only: ``exact`` is then True only if the sequence
+    found attains the bound ``upper``. By dynamic programming over counts and keys for players that have a ``key``,
+    while no more than 2**16 differ. Otherwise by trying all sequences, if there are at most 2**20. The parameters are
+    those of ``greedy``.
 
     >>> from lowregret import PolyaUrn, matching
     >>> worst = exact_worst_case(PolyaUrn(2), matching(), horizon=1024)
@@ -73,13 +69,10 @@ def exact_worst_case(
         if other.regret > found.regret:
             found = _bounded(found._replace(tokens=other.tokens, regret=other.regret))
         return found
-    why = "it has no law_of_counts (or policy_of_counts) and no key under which enough pasts are alike"
-    if policy is not None or robust is not None:
-        why = f"a table of {size:,} counts is too large (at most {by_counts.LARGEST_TABLE:,}, for Algorithm 1 "
-        why += f"{two_sided.LARGEST_TABLE:,})"
+    why = "more than counts" if policy is None and robust is None else f"{size:,} counts, a table that is too large"
     raise ValueError(
-        f"player {type(player).__name__} with horizon {horizon} cannot be searched exactly, since {why} and "
-        f"{problem.n_states}**{horizon} sequences are too many to try: use a shorter horizon, or adversaries.beam"
+        f"player {type(player).__name__} with horizon {horizon} cannot be searched exactly: it depends on {why}, and "
+        f"{problem.n_states}**{horizon} sequences are too many to try. Use a shorter horizon, or adversaries.beam"
     )
 
 
@@ -94,31 +87,12 @@ def _worst_of_all(actor: Policy, problem: DecisionProblem, horizon: int) -> Wors
     total, block = problem.n_states**horizon, max(1, _BLOCK // horizon)
     tokens, regret = np.zeros(horizon, dtype=np.int64), -math.inf
     for begin in range(0, total, block):
-        tokens_NxT = _sequences(problem.n_states, horizon, begin, min(total, begin + block))
+        tokens_NxT = numbered_sequences(problem.n_states, horizon, begin, min(total, begin + block))
         regret_N = external_regret(problem, actor, tokens_NxT)[:, -1]
         at = int(regret_N.argmax())
         if regret_N[at] > regret:
             tokens, regret = tokens_NxT[at], float(regret_N[at])
     return Worst(tokens, regret, True, regret, "exhaustive")
-
-
-def all_sequences(n_states: int, horizon: int) -> np.ndarray:
-    """Every sequence of the given length, ``[S**T, T]``, in order: for exhaustive search when T is small.
-
-    >>> all_sequences(2, 2).tolist()
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
-    n_states, horizon = inputs.whole(n_states, "n_states"), inputs.whole(horizon, "horizon")
-    if horizon * math.log2(n_states) > _MOST_BITS:
-        raise ValueError(
-            f"horizon and n_states must leave at most 2**{_MOST_BITS} sequences, got {n_states}**{horizon} of them"
-        )
-    return _sequences(n_states, horizon, 0, n_states**horizon)
-
-
-def _sequences(n_states: int, horizon: int, begin: int, end: int) -> np.ndarray:
-    """The sequences with numbers ``begin .. end - 1``: their digits."""
-    return np.arange(begin, end)[:, None] // n_states ** np.arange(horizon - 1, -1, -1) % n_states
 
 
 def policy_of_counts(player: Policy) -> PolicyOfCounts | None:
