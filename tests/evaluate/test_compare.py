@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
-from lowregret.evaluate import distances, playing
+from lowregret.evaluate import distances
 from lowregret.evaluate.comparison import Cell, Comparison
 
 from ..conftest import extra
@@ -277,13 +277,3 @@ def test_frames_for_pandas() -> None:
     one = every[(every["source"] == "reversed") & (every["predictor"] == "rate")]
     np.testing.assert_array_equal(one["switch"], found.switch_times("rate", "reversed"))
     assert every[every["predictor"] == "urn"]["switch"].isna().all()
-
-
-def test_policies_play_many_sequences_at_once_and_none_is_left_out() -> None:
-    n = 2 * playing._TOGETHER + 3
-    learns = lr.policies.AdaHedge(COIN)
-    found = lr.compare({"learns": learns}, SOURCES, COIN, T, n, seed=3)
-    for w, source in enumerate(SOURCES.values()):
-        each_NxT = lr.external_regret(COIN, learns, lr.sample(source, T, n, seed=3))
-        np.testing.assert_allclose(found.regret_PxWxT[0, w], each_NxT.mean(axis=0), atol=1e-12)
-        np.testing.assert_allclose(found.error_PxWxT[0, w], stats.sem(each_NxT), atol=1e-12)

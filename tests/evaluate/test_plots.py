@@ -70,7 +70,3 @@ def test_evidence_marks_the_switch() -> None:
     marks = [line for line in ax.get_lines() if line.get_marker() == "o"]
     assert [int(mark.get_xdata()[0]) for mark in marks] == [int(safe.alarm_times(tokens)[1])]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["threshold", "calm", "turned"]
-
-
-def test_lines_differ_by_more_than_colour() -> None:
-    assert len(set(plots.DASHES)) == len(plots.DASHES) >= len(plots.COLOURS) == len(set(plots.COLOURS))

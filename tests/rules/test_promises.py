@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import lowregret as lr
 from lowregret.engine import Engine, Setting
 from lowregret.evaluate.adversaries import all_sequences, beam, greedy
 from lowregret.robust import algorithm_1
 
+from ..conftest import random_markov, random_problem
 from ..literal_theorem import by_prefix, chance_of, played, some_forecasts, some_game
 
 PENNIES, RPS = lr.DecisionProblem([[1, -1], [-1, 1]]), lr.rock_paper_scissors()
@@ -107,6 +109,21 @@ def test_no_model_has_more_false_alarms(name: str) -> None:
             best, tables = found, trial
     assert best <= most * (1 + 1e-12)
     assert best > 0.25 * most or "exact" not in name  # a search that finds no alarms would show nothing
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_regret_gap_keeps_its_bound(seed: int) -> None:
+    """Random games with up to 5 actions and 5 states; alarms that change a prediction."""
+    rng, T, N = np.random.default_rng(seed), 200, 4000
+    problem = random_problem(rng)
+    base = random_markov(rng, problem.n_states)
+    tokens = lr.sample(base, T, N, seed=seed)
+    probs = base.predict_sequence(tokens)
+    for test in (lr.RegretGap(T, 0.2, span_aware=True), lr.RegretGap(None, span_aware=True, delta=0.1)):
+        setting = algorithm_1(problem, test)
+        count = int((Engine(setting).alarm_times(probs, tokens) < T).sum())
+        # Were the true rate the bound or less, a count this high would have a chance below 1e-5.
+        assert stats.binom.sf(count - 1, N, setting.certificate.tv_bound) > 1e-5
 
 
 # Long sequences

@@ -198,7 +198,6 @@ ODD: dict[str, lr.DecisionProblem] = {
     "equal actions": lr.DecisionProblem([[1, 0], [1, 0]]),
     "dominated": lr.DecisionProblem([[1, 0.5], [0, 0], [0.2, 0.4]]),
     "payoffs of 1e-9": lr.DecisionProblem(np.eye(2) * 1e-9),
-    "payoffs of 1e-300": lr.DecisionProblem(np.eye(2) * 1e-300),
 }
 
 
@@ -225,7 +224,7 @@ def test_odd_problems(name: str, horizon: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("delta", "temperature"),
-    [(1e-250, None), (1e-12, None), (1 - 1e-12, None), (0.1, 1e-300), (0.1, 1e-6), (0.1, 1e3), (0.1, 1e300)],
+    [(1e-250, None), (1 - 1e-12, None), (0.1, 1e-6), (0.1, 1e3)],
 )
 def test_deltas_and_temperatures_at_the_ends(delta: float, temperature: float | None) -> None:
     T = 420

@@ -203,24 +203,6 @@ def test_certificates_for_a_problem_can_be_asked_at_any_step_and_sharpened() -> 
     assert sharp.regret_bound < given.for_problem(problem).regret_bound
 
 
-@pytest.mark.parametrize("test", TESTS)
-def test_a_stream_without_a_problem_is_saved(test: str) -> None:
-    for shape in ((), (2,), (0,)):
-        safe = lr.robustify(lr.Markov([0.6, 0.4], 0), None, test=lr.VRegret(20, tips=[0.2, 0.5], test=test))
-        stream = lr.predictors.Stream(safe, shape)
-        stream.update(np.zeros(shape, dtype=int))
-        again = lr.predictors.Stream(safe, shape)
-        again.load_state_dict(stream.state_dict())
-        assert np.array_equal(again.predict(), stream.predict())
-
-
-def test_tests_with_the_same_settings_are_equal() -> None:
-    assert lr.VRegret(10) == lr.VRegret(10, tips=np.arange(11)[::-1] / 10)
-    assert hash(lr.VRegret(10)) == hash(lr.VRegret(10))
-    for changed in ({"delta": 0.2}, {"tips": [0.5]}, {"test": "threshold"}):
-        assert lr.VRegret(10) != lr.VRegret(10, **changed)
-
-
 def test_bad_input_by_name() -> None:
     three, given = lr.PolyaUrn(3), algorithm_1(None, lr.VRegret(10)).certificate
     for build, message in (

@@ -37,7 +37,7 @@ def check_predictor(
     >>> check_predictor(PolyaUrn(3))[:2]
     ['probabilities are probabilities', 'reading is pure']
     """
-    laws: dict[str, Callable[[Any], None]] = {**LAWS}
+    laws = {**LAWS}
     if isinstance(predictor, AverageRestart):
         base, window, reach = predictor.predictor, predictor.window, min(1024, predictor.horizon - predictor.window)
         laws["the base model's context is what it says"] = lambda s: check_window(

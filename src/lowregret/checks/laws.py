@@ -71,6 +71,11 @@ def subject_of(player: Any, verb: str, horizon: int, streams: int, seed: int, to
     return Subject(player, verb, n, width, tokens_for(n, horizon, streams, seed), tolerance)
 
 
+def by_name(*laws: Callable[[Any], None]) -> dict[str, Callable[[Any], None]]:
+    """Laws by what they say."""
+    return {law.__name__.replace("_", " "): law for law in laws}
+
+
 def probabilities_are_probabilities(s: Subject) -> None:
     B, T = s.tokens.shape
     inputs.probs_of(s.sequence(s.tokens), s.width, f"what {s.verb}_sequence(tokens[{B}, {T}]) gives", shape=(B, T))
@@ -160,27 +165,24 @@ def torch_equals_numpy(s: Subject) -> None:
         memory = s.player.update(memory, tokens[:, t])
 
 
-LAWS: dict[str, Callable[[Subject], None]] = {
-    law.__name__.replace("_", " "): law
-    for law in (
-        probabilities_are_probabilities,
-        reading_is_pure,
-        update_leaves_its_memory_alone,
-        sequence_equals_streaming,
-        the_future_is_unseen,
-        forks_diverge,
-        streams_can_be_reordered,
-        one_stream_is_a_batch_of_one,
-        torch_equals_numpy,
-    )
-}
+LAWS = by_name(
+    probabilities_are_probabilities,
+    reading_is_pure,
+    update_leaves_its_memory_alone,
+    sequence_equals_streaming,
+    the_future_is_unseen,
+    forks_diverge,
+    streams_can_be_reordered,
+    one_stream_is_a_batch_of_one,
+    torch_equals_numpy,
+)
 
 
 # The law of bounded context (Section 4): after enough tokens, only the last few of them matter.
 
 
 def check_window(
-    player: Any,
+    predictor: Any,
     window: int,
     *,
     reach: int | None = None,
@@ -203,11 +205,11 @@ def check_window(
     """
     window, rng = inputs.whole(window, "window", least=0), inputs.generator(seed)
     tolerance = inputs.not_negative(tolerance, "tolerance")
-    verb = "policy" if hasattr(player, "policy") else "predict"  # some policies predict nothing
-    s = subject_of(player, verb, 5, streams, seed, tolerance)
+    verb = "policy" if hasattr(predictor, "policy") else "predict"  # some policies predict nothing
+    s = subject_of(predictor, verb, 5, streams, seed, tolerance)
     probabilities_are_probabilities(s)
-    most = max(64, (looks_back(player) or 0) - window) if reach is None else inputs.whole(reach, "reach")
-    for end in (getattr(player, "horizon", None), ability(player, "context")):  # with which it stops
+    most = max(64, (looks_back(predictor) or 0) - window) if reach is None else inputs.whole(reach, "reach")
+    for end in (getattr(predictor, "horizon", None), ability(predictor, "context")):  # with which it stops
         most = most if end is None else max(0, min(most, end - 1 - window))
     tokens = rng.integers(s.n_states, size=(streams, window))
     tokens[::2] = tokens[::2, :1]  # half of them monotonous: there a test of the past is least likely to be silent

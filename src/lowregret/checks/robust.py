@@ -1,7 +1,6 @@
 """The laws of robust predictors: when their test raises an alarm, that one form equals the other, what is promised."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ..arrays import to_numpy
 from ..evaluate.adversaries import all_sequences, beam, exact_worst_case, greedy
 from ..predictors import Scheduled, asked
 from ..robust import Robust
-from .laws import LawBroken, tokens_for
+from .laws import LawBroken, by_name, tokens_for
 
 _MOST_SEQUENCES = 2**12  # tried one by one
 _LONGEST = 128  # steps of a search that tries some
@@ -143,12 +142,6 @@ def _independent(n_states: int) -> list[Any]:
     return [Scheduled(probs_S[None]) for probs_S in (np.full(n_states, 1 / n_states), *leaning)]
 
 
-ROBUST_LAWS: dict[str, Callable[[Trial], None]] = {
-    law.__name__.replace("_", " "): law
-    for law in (
-        alarm_times_equal_streaming,
-        alarms_ignore_the_future,
-        regret_is_as_promised,
-        false_alarms_are_as_promised,
-    )
-}
+ROBUST_LAWS = by_name(
+    alarm_times_equal_streaming, alarms_ignore_the_future, regret_is_as_promised, false_alarms_are_as_promised
+)
