@@ -158,26 +158,18 @@ def test_of_several_models_one_is_chosen_and_others_are_references() -> None:
     assert audited.totals["reference desk"] == pytest.approx(alone.totals["model"])
 
 
-INTERNAL = (
-    *(["stream", "at", "state", "v0", "v1"], ["__row", "row", "__file", "__at", "r0_1"]),
-    *(
-        ["pay0", "n0", "low", "t0", "offset"],
-        ["known_at", "len", "^.*$", "*", "{}"],
-        ["^[du]$", "$1", "i", "%", "a\nb"],
-    ),
-)
+INTERNAL = ("stream at state v0 v1", "row r0_1 known_at low offset", "^.*$ * {} $1 %")
 
 
-@pytest.mark.parametrize("names", INTERNAL, ids=str)
+@pytest.mark.parametrize("names", [own.split() for own in INTERNAL], ids=str)
 def test_columns_may_be_called_anything(names: list[str]) -> None:
     """Those that are read, whatever they hold, and those that are not."""
     plain = money(ROWS, **NAMED)
     junk = pl.DataFrame({name: ["junk"] * T for name in names})
     assert money(pl.concat([ROWS, junk], how="horizontal"), **NAMED) == plain
-    for turn in range(5):
-        own = dict(zip(ROWS.columns, names[turn:] + names[:turn], strict=True))
-        columns = {role: own[str(NAMED[role])] for role in ("stream", "order", "state")}
-        assert money(ROWS.rename(own), **columns, probs={"down": own["d"], "up": own["u"]}) == plain
+    own = dict(zip(ROWS.columns, names, strict=True))
+    columns = {role: own[str(NAMED[role])] for role in ("stream", "order", "state")}
+    assert money(ROWS.rename(own), **columns, probs={"down": own["d"], "up": own["u"]}) == plain
 
 
 @pytest.mark.parametrize(
@@ -191,7 +183,7 @@ def test_a_cutoff_is_when_a_forecast_was_made_and_else_a_threshold(cutoff: Any, 
         assert (own.cutoff == "cutoff") == is_read
 
 
-@pytest.mark.parametrize("form", ["{} ", "+{}", "{}.0", "{},0", "{}e0"])
+@pytest.mark.parametrize("form", ["+{} ", "{},0", "{}e0"])
 def test_steps_may_be_numbers_written_as_texts(form: str, tmp_path: Path) -> None:
     own = ROWS.with_columns(day=pl.format(form, "day"))[::-1]
     own.write_csv(tmp_path / "log.csv")
@@ -204,24 +196,20 @@ def test_times_are_found_though_one_cell_is_none() -> None:
     assert found(own.with_columns(delivery=pl.lit(None, pl.Date)), probs={"up": "p"}).order is None
 
 
-NAMES = (" ", "a\x00b", "\u202eabc\x1b[31m", 'a\nb,"c', "ü" * 10_000, "</script>", "=1+1", "\r\n")
+NAMES = ("a\x00b", "\u202eabc\x1b[31m", 'a\nb,"c', "</script>", "=1+1", "\r\n")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_streams_may_be_called_anything(name: str, tmp_path: Path) -> None:
-    own = ROWS.with_columns(shop=pl.lit(name), day=pl.Series(range(T)))
+def test_streams_and_states_may_be_called_anything(name: str, tmp_path: Path) -> None:
+    problem = lr.DecisionProblem.from_payoffs([[-5, 10], [0, 0]], actions=["buy", "wait"], states=["down", name + "up"])
+    own = ROWS.with_columns(pl.col("move").replace("up", name + "up"), shop=pl.lit(name), day=pl.Series(range(T)))
     own.write_csv(tmp_path / "log.csv")
+    wanted = money(ROWS.with_columns(day=pl.Series(range(T))), **NAMED | {"stream": "none"})
     for log in (own, tmp_path / "log.csv"):
-        audited = audit(log, STAKES, columns=NAMED)
-        assert audited.streams["stream"].to_list() == [name]
+        assert money(log, problem, **NAMED) == wanted
+        audited = audit(log, problem, columns=NAMED)
         assert json.loads(audited.to_json())["streams"][0]["stream"] == name
         assert "\x1b" not in audited.report()
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name.strip()])
-def test_states_may_be_called_anything(name: str) -> None:
-    problem = lr.DecisionProblem.from_payoffs([[-5, 10], [0, 0]], actions=["buy", "wait"], states=["down", name])
-    assert money(ROWS.with_columns(pl.col("move").replace("up", name)), problem, **NAMED) == money(ROWS, **NAMED)
 
 
 def test_what_was_chosen_in_words() -> None:

@@ -5,7 +5,6 @@ import gzip
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,13 +157,6 @@ def test_files(way: str, tmp_path: Path, plain: Any) -> None:
 @pytest.mark.parametrize("way", FRAMES)
 def test_frames(way: str, plain: Any) -> None:
     assert money(FRAMES[way]()) == {name: pytest.approx(own) for name, own in plain.items()}
-
-
-def test_what_polars_has_no_type_for_is_written_out() -> None:
-    ids = [uuid.UUID(int=i) for i in (1, 2)]
-    own = log_of(pd.DataFrame({"id": ids, "ds": [pd.Timestamp(f"2026-01-01T00+0{i}") for i in (1, 2)]})).rows.collect()
-    assert own["id"].to_list() == list(map(str, ids))
-    assert own["ds"].to_list() == ["2026-01-01T00:00:00+01:00", "2026-01-01T00:00:00+02:00"]
 
 
 def test_names_of_streams_are_kept_as_they_are_written(tmp_path: Path) -> None:

@@ -62,11 +62,10 @@ def test_dates_that_begin_with_the_day_are_not_guessed(name: str) -> None:
         audit(rows, SHOP)
 
 
-@pytest.mark.parametrize("unit", [1, 1.0, 10**3, 10**6, 10**9])
-def test_unix_times_are_times(unit: float) -> None:
+def test_unix_times_are_times() -> None:
     times = hours(150)
     wanted = audit(one(ds=times), SHOP)
-    found = audit(one(ds=[int(t.replace(tzinfo=datetime.UTC).timestamp()) * unit for t in times]), SHOP)
+    found = audit(one(ds=[int(t.replace(tzinfo=datetime.UTC).timestamp()) * 1000 for t in times]), SHOP)
     assert gained(found) == gained(wanted)
     assert found.unit == "hour"
     (row,) = found.streams.to_dicts()

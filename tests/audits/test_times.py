@@ -16,9 +16,8 @@ from lowregret.audits.times import (
     ZONED,
     Clock,
     Spelling,
+    kind_of,
     moments_of,
-    nanoseconds,
-    numbered,
     rhythms_of,
     together,
 )
@@ -32,10 +31,12 @@ def ns(moment: datetime.datetime) -> int:
     return (aware - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1) * 1000
 
 
-def read(values: Any, dtype: Any = None, has_zones: bool = False) -> tuple[list[int | None], Clock]:
+def read(
+    values: Any, dtype: Any = None, has_zones: bool = False, is_counted: bool = False
+) -> tuple[list[int | None], Clock]:
     """The moments of a column, and its clock."""
     frame = pl.DataFrame({"t": pl.Series(values, dtype=dtype)})
-    moments = moments_of("t", frame.schema["t"], Spelling(has_zones))
+    moments = moments_of("t", frame.schema["t"], Spelling(has_zones, is_counted))
     at = frame.select(moments.at).to_series()
     offset = None if moments.offset is None else frame.select(moments.offset).to_series().to_numpy()
     return at.to_list(), Clock(at.fill_null(0).to_numpy(), moments.kind, moments.zone, offset)
@@ -103,20 +104,21 @@ def test_what_no_step_can_be_is_none() -> None:
     assert read(far, pl.Datetime("us"))[0] == [None] * 2
 
 
-@pytest.mark.parametrize("unit", UNIX)
+@pytest.mark.parametrize("unit", [10**9, 10**6, 10**3, 1])
 def test_numbers_that_may_be_unix_times_are(unit: int) -> None:
+    """Each by its size; beyond 1990 and 2100 they are numbers, and both together are refused."""
     low, high = (int(datetime.datetime(year, 1, 1, tzinfo=datetime.UTC).timestamp()) for year in (1990, 2100))
-    assert numbered(low * 10**9 // unit, high * 10**9 // unit - 1) == (unit, UNIX[unit])
-    assert numbered(low * 10**9 // unit - 1, high * 10**9 // unit - 1)[1] == NUMBERS
-    assert numbered(low * 10**9 // unit, high * 10**9 // unit)[1] == NUMBERS
-    assert numbered(0, 10**6) == (1, NUMBERS)
-    at = pl.Series([low * 10**9 // unit, high * 10**9 // unit - 1]).to_frame("at").select(nanoseconds(pl.col("at")))
-    assert at["at"].to_list() == [low * 10**9, (high * 10**9 // unit - 1) * unit]
-
-
-def test_unix_seconds_may_have_fractions() -> None:
-    at, _ = read([1.7e9, 1.7e9 + 0.25, 1.7e9 + 0.1])
-    assert at == [17 * 10**17, 17 * 10**17 + 25 * 10**7, 17 * 10**17 + 10**8]
+    ends = [low * 10**9 // unit, high * 10**9 // unit - 1]
+    at = [low * 10**9, (high * 10**9 // unit - 1) * unit]
+    assert read(ends)[0] == read(list(map(str, ends)), is_counted=True)[0] == at
+    assert kind_of(NUMBERS, *at) == UNIX
+    before = read([ends[0] - 1])[0][0]
+    assert before == ends[0] - 1
+    assert kind_of(NUMBERS, 0, before) == NUMBERS
+    assert kind_of(TIMES, *at) == TIMES
+    with pytest.raises(ValueError, match=r"steps must be numbers or Unix times .*, got some of both"):
+        kind_of(NUMBERS, before, at[0])
+    assert read([1.7e9, 1.7e9 + 0.25, 1.7e9 + 0.1])[0] == [17 * 10**17 + n * 10**7 for n in (0, 25, 10)]
 
 
 def test_the_local_clock_goes_by_its_zone_over_a_change() -> None:

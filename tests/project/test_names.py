@@ -282,14 +282,6 @@ def test_a_frame_of_payoffs_comes_back(tmp_path: Path) -> None:
     assert payoffs_in(tmp_path / "p.csv").actions == ("open", "shut")
 
 
-def test_contexts_true_and_one_are_two() -> None:
-    found = lr.backtest(lr.matching(), LAWS, [0, 1, 0, 1], contexts=[True, 1, True, 1.0])
-    assert [(type(label), label) for label in found.recording.contexts] == [(bool, True), (int, 1)]
-    assert found.recording.side.context.tolist() == [0, 1, 0, 1]
-    # An action of its own for each of the two is right at every step.
-    assert found.earned["best comparator"] == pytest.approx(1.0)
-
-
 def test_names_that_are_made_of_numbers_are_told_apart() -> None:
     close = [0.5, 0.50001, 0.50002]
     found = lr.rules.scoring.problem_of(lr.rules.scoring.brier(), forecasts=close).problem

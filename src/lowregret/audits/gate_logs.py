@@ -19,7 +19,7 @@ from .reading import ROW, Log, Refused, log_of
 from .recording import NOTHING, Recording
 from .settings import AuditSettings, Columns
 from .table import table_of
-from .times import NUMBERS, ROWS, Clock, moments_of, numbered, rhythms_of, spelling
+from .times import ROWS, Clock, kind_of, moments_of, rhythms_of, spelling
 
 _WORDS = {"true": "1", "false": "0", "pass": "1", "fail": "0"}  # as scores
 _UNREAD = ("model", "context", "references", "payoffs")  # roles of columns that a gate does not know
@@ -76,9 +76,8 @@ def gate_scores(
         table, kind, zone = table.with_columns(order=moments.at), moments.kind, moments.zone
     for role in keys:
         _refuse(table, pl.col(role).is_null(), source, named[role], f"{named[role]} must name the {role} in every row")
-    if kind == NUMBERS:
-        unit, kind = numbered(*table.select(pl.min("order"), max=pl.max("order")).row(0))
-        table = table.with_columns(pl.col("order") * unit)
+    if order is not None:
+        kind = kind_of(kind, *table.select(pl.min("order"), max=pl.max("order")).row(0))
     table = table.with_columns(_score(role, table.schema[role], source.has_commas) for role in scores)
     for role, name in scores.items():
         must = f"a score ({name}) must be in the range {low:g} to {high:g}, or pass or fail ({FAILED})"

@@ -21,7 +21,7 @@ from .reading import Log, Refused
 from .recording import Block
 from .settings import AuditSettings
 from .table import Shared, Table, checked, table_of
-from .times import NUMBERS, ROWS, ZONED, Clock, Rhythms, local, numbered
+from .times import ROWS, ZONED, Clock, Rhythms, kind_of, local
 
 BINS, POINTS = 10, 240  # of probabilities; of a curve
 _CELLS = 1 << 18  # steps times states and actions of a block: small enough for the cache
@@ -82,10 +82,10 @@ def whole_of(rows: pl.LazyFrame, kind: str, log: Log, found: Found) -> tuple[Fou
     if found.context is not None:
         contexts = rows.select(pl.col("context").unique()).collect(engine="streaming").to_series().sort()
     low, high = (int(streams.select(end).item() or 0) for end in (pl.min("low"), pl.max("high")))
-    unit, kind = numbered(low, high) if kind == NUMBERS else (1, kind)
+    kind = kind_of(kind, low, high)
     zone = getattr(log.schema[str(found.order)], "time_zone", None) if found.order else None
     offset = pl.col("offset") if "offset" in rows.collect_schema() else pl.lit(0)
-    here = at * unit if kind != ZONED else local(at, offset, zone)
+    here = at if kind != ZONED else local(at, offset, zone)
     kept = rows.join(streams.lazy().select("stream", "last"), on="stream").filter(at <= pl.col("last"))
     each = kept.group_by("stream").agg(pl.len(), low=here.min(), high=here.max()).collect(engine="streaming")
     if not len(each):

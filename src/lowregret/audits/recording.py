@@ -1,7 +1,6 @@
 """Recorded streams: forecasts, outcomes and what else was known, one stream after the other; side by side in blocks."""
 
 import itertools
-import numbers
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -80,9 +79,7 @@ class Recording:
     references: tuple[str, ...] = ()  # their names
     contexts: tuple[Any, ...] | None = None  # their names, in the order of their numbers
     missing_R: np.ndarray | None = None  # missing outcomes, inside a stream; None: all are there
-    lags_R: np.ndarray | None = (
-        None  # after how many steps each outcome was known; None: as late as the guard takes them
-    )
+    lags_R: np.ndarray | None = None  # after how many steps each outcome was known; None: the guard's lag says
 
     def __post_init__(self) -> None:
         if self.missing_R is None or not self.missing_R.any():
@@ -135,10 +132,9 @@ class Recording:
 
     def place(self, stream: Any) -> int:
         """Where the stream of that name is."""
-        for i, name in enumerate(self.names):
-            if isinstance(stream, (str, numbers.Real, tuple, type(name))) and bool(stream == name):
-                return i
-        raise ValueError(f"stream must be the name of one of {len(self.names)} streams, got {inputs.shown(stream)}")
+        if stream not in self.names:
+            raise ValueError(f"stream must be the name of one of {len(self.names)} streams, got {inputs.shown(stream)}")
+        return self.names.index(stream)
 
     def rows_of(self, index_B: Any) -> np.ndarray:
         """The rows of these streams, one stream after the other."""
@@ -265,18 +261,16 @@ def _labelled(values: Any, what: str) -> tuple[tuple[Any, ...], np.ndarray]:
     """The different values, in order where they have one, and which of them each row has."""
     listed = values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
     listed = listed if isinstance(listed, (list, tuple)) else [listed]
-    listed = [value.item() if isinstance(value, np.generic) else value for value in listed]
-    try:  # True is not 1; any other values that are equal are one label
-        typed = [(isinstance(value, bool), value) for value in listed]
-        labels = [value for _, value in dict.fromkeys(typed)]
+    try:
+        labels = list(dict.fromkeys(listed))
     except TypeError as error:
         raise ValueError(f"{what} must be names or numbers, one per step, got {inputs.shown(values)}") from error
     if any(value is None or value != value for value in labels):
         raise ValueError(f"{what} must be given for every step, and one is missing")
     with suppress(TypeError):  # of several kinds: in the order in which they are found
         labels = sorted(labels)
-    place = {(isinstance(value, bool), value): i for i, value in enumerate(labels)}
-    return tuple(labels), np.array([place[one] for one in typed], dtype=np.int64)
+    place = {value: i for i, value in enumerate(labels)}
+    return tuple(labels), np.array([place[one] for one in listed], dtype=np.int64)
 
 
 def _as_given(values: Any, what: str) -> Any:
@@ -303,16 +297,16 @@ class _Layout(NamedTuple):
         parts = [values] if self.is_alone else values if isinstance(values, (list, tuple)) else read(values, what)
         if len(self.names) != _length(parts):
             raise self._not_as_long(values, what)
+        each = [read(part, self.called(what, i)) for i, part in enumerate(parts)]
+        if (lengths := [_length(part) for part in each]) != self.lengths_B.tolist():
+            raise self._not_as_long((lengths[0] or values) if self.is_alone else values, what)
+        are_arrays = all(isinstance(part, np.ndarray) for part in each)
         try:
-            each = [read(part, what) for part in parts]
-            if (lengths := [_length(part) for part in each]) != self.lengths_B.tolist():
-                raise self._not_as_long((lengths[0] or values) if self.is_alone else values, what)
-            kinds = {part.dtype.kind if isinstance(part, np.ndarray) else None for part in each}
-            alike = None not in kinds and (len(kinds) == 1 or kinds <= set("iuf"))
-            found = check(np.concatenate(each) if alike else list(itertools.chain.from_iterable(each)), what)
+            found = check(np.concatenate(each) if are_arrays else list(itertools.chain.from_iterable(each)), what)
         except ValueError:
-            for i, part in enumerate(parts):
-                _refuse_first(check, read(part, self.called(what, i)), self.called(what, i))
+            for i, part in enumerate(each):
+                for t, one in enumerate(part):
+                    check(one, f"{self.called(what, i)} at step {t + 1}")
             raise
         if getattr(found, "ndim", axes) != axes:
             raise ValueError(f"{what} must be {_SHAPES[axes]} for each stream, got shape {found.shape} over all")
@@ -355,33 +349,13 @@ def _layout_of(outcomes: Any, names: Any) -> _Layout:
     parts, is_alone = _as_given(outcomes, "outcomes"), False
     if not _length(parts) or not (isinstance(parts[0], (list, tuple)) or getattr(parts[0], "ndim", False)):
         parts, is_alone = [parts], True
-    lengths = [_length(_as_given(part, "outcomes")) for part in parts]
-    layout = _Layout(_names_of(names, len(lengths)), np.array(lengths), is_alone)
-    if 0 in lengths:
-        i = lengths.index(0)
+    lengths_B = np.array([_length(_as_given(part, "outcomes")) for part in parts])
+    names = range(len(lengths_B)) if names is None else names
+    called = tuple(names.tolist() if isinstance(names, np.ndarray) else names)
+    if not len(called) == len(set(called)) == len(lengths_B):
+        raise ValueError(f"names must be {len(lengths_B)} different ones, one per stream, got {inputs.shown(names)}")
+    layout = _Layout(called, lengths_B, is_alone)
+    if not lengths_B.all():
+        i = int(lengths_B.argmin())
         raise ValueError(f"{layout.called('outcomes', i)} must have at least one step, got {inputs.shown(parts[i])}")
     return layout
-
-
-def _names_of(names: Any, n: int) -> tuple[Any, ...]:
-    if names is None:
-        return tuple(range(n))
-    with suppress(TypeError):  # not a list, or what it holds has no hash
-        listed = tuple(names.tolist() if isinstance(names, np.ndarray) else names)
-        if len(listed) == len(set(listed)) == n and all(bool(name == name) for name in listed):  # NaN is not
-            return listed
-    raise ValueError(f"names must be {n} different ones, one per stream, got {inputs.shown(names)}")
-
-
-def _refuse_first(check: Read, part: Any, what: str) -> None:
-    """``check(part, what)`` of a stream; what is refused of all is asked of each step."""
-    try:
-        check(part, what)
-    except ValueError:
-        try:
-            check(part[:0] if _length(part) else part, what)
-        except ValueError:
-            part = ()  # it is of the wrong kind or width: no step is to blame
-        for t, one in enumerate(part):
-            check(one, f"{what} at step {t + 1}")
-        raise

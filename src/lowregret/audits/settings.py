@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from .. import files, inputs
 
 _MOST = 0.1  # of a tolerance
-_PATHS = ("log", "payoffs", "out")
 _ONE = ("stream", "order", "state", "known_at", "context", "scale", "model")  # roles of a single column
 
 
@@ -42,13 +41,11 @@ class Columns:
             if len(by_level) < len(quantiles):
                 raise ValueError(f"quantiles must have each level once, got {inputs.shown(quantiles)}")
             inputs.keep(self, quantiles=dict(sorted(by_level.items())))
-        if self.payoffs is not None:
-            inputs.of_kind(self.payoffs, (str, list, tuple), "payoffs", "names of columns, action by action")
-            inputs.keep(self, payoffs=_several(self.payoffs, "payoffs"))
         references = inputs.of_kind(self.references or {}, Mapping, "references", "columns by the name of a reference")
         inputs.keep(
             self,
             probs=None if self.probs is None else _several(self.probs, "probs"),
+            payoffs=None if self.payoffs is None else _several(self.payoffs, "payoffs"),
             references={_column(name, "references"): _several(own, name) for name, own in references.items()},
         )
 
@@ -105,11 +102,6 @@ class AuditSettings:
             tolerance=tolerance,
             horizon=inputs.horizon_or_none(self.horizon),
         )
-        currency = self.currency
-        if currency is not None and not (
-            isinstance(currency, str) and 0 < len(currency) <= 20 and currency.isprintable()
-        ):
-            raise ValueError(f"currency must be a short text such as euros, $ or USD, got {inputs.shown(currency)}")
         if self.lag is not None and self.columns.known_at is not None:
             raise ValueError(
                 f"lag or known_at says when outcomes were known, got both: {self.lag} and {columns.known_at!r}"
@@ -143,15 +135,11 @@ def settings_in(path: str | Path) -> AuditFile:
         given = tomllib.loads(files.text_in(path, "settings"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"settings must be TOML, and {path} is not: {error}") from error
-    _known(given, str(path), [*_PATHS, *(field.name for field in fields(AuditSettings))])
-    paths: dict[str, Any] = {name: given.pop(name) for name in _PATHS if name in given}
-    logs = paths.pop("log", [])
-    logs = logs if isinstance(logs, list) else [logs]
-    for name, own in [*(("log", log) for log in logs), *paths.items()]:
-        if not isinstance(own, str):
-            raise ValueError(f"{name} must be a path in {path}, got {inputs.shown(own)}")
-    there = {name: path.parent / own for name, own in paths.items()}
-    return AuditFile(tuple(path.parent / log for log in logs), **there, settings=AuditSettings(**given))
+    _known(given, str(path), ["log", "payoffs", "out", *(field.name for field in fields(AuditSettings))])
+    logs = given.pop("log", [])
+    logs = tuple(path.parent / log for log in (logs if isinstance(logs, list) else [logs]))
+    paths: dict[str, Any] = {name: path.parent / given.pop(name) for name in ("payoffs", "out") if name in given}
+    return AuditFile(logs, **paths, settings=AuditSettings(**given))
 
 
 def level_of(level: Any) -> float:

@@ -16,7 +16,7 @@ from .columns import NO_STREAM, Found, Values, found_columns, listed
 from .reading import ROW, TEXTS, Log, Refused, column, log_of
 from .recording import Recording, SideInformation
 from .settings import Columns
-from .times import NUMBERS, TIMES, Clock, Rhythms, nanoseconds, numbered, rhythms_of
+from .times import TIMES, Clock, Rhythms, kind_of, rhythms_of
 
 _WAITING = "rows at the end of their streams have no outcome yet, and are left out"
 _MISSING = (
@@ -153,10 +153,7 @@ def checked(
     refuse_rows(rows, log, parts_of(log, found, problem, tolerance)[0])
     shared = shared or shared_by(rows)
     rows, names, found = _by_stream(rows, found)
-    own_kind = numbered(shared.low, shared.high)[1] if kind == NUMBERS else kind
-    if own_kind != kind:
-        times = [name for name in ("at", "known_at", "cutoff") if name in rows.columns]
-        rows = rows.with_columns(nanoseconds(pl.col(name)) for name in times)
+    if (own_kind := kind_of(kind, shared.low, shared.high)) != kind:
         found = found._replace(notes=(*found.notes, f"the steps ({found.order}) are read as Unix times"))
     zone = None if found.order is None else getattr(log.schema[found.order], "time_zone", None)
     offset_R = rows["offset"].to_numpy() if "offset" in rows.columns else None

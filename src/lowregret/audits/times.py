@@ -10,8 +10,7 @@ import polars as pl
 from .reading import TEXTS, column
 
 NUMBERS, ROWS = "whole numbers", "rows as they stand"  # kinds of steps
-TIMES, ZONED = "times without a zone", "times with a zone"
-UNIX = {10**9: "Unix seconds", 10**6: "Unix milliseconds", 10**3: "Unix microseconds", 1: "Unix nanoseconds"}
+TIMES, ZONED, UNIX = "times without a zone", "times with a zone", "Unix times"
 _FROM, _UNTIL = 631_152_000, 4_102_444_800  # Unix seconds: 1990 and 2100; steps are not numbered from there
 _LOCAL = r"^\s*(\d{4}-\d\d-\d\d)(?:[T ]([01]\d|2[0-3])(?::([0-5]\d)(?::([0-5]\d)(?:[.,](\d+))?)?)?)?\s*"
 _ZONE = r"(Z|UTC|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)"
@@ -38,7 +37,7 @@ class Clock(NamedTuple):
     @property
     def is_dated(self) -> bool:
         """Whether steps have a date."""
-        return self.kind in (TIMES, ZONED, *UNIX.values())
+        return self.kind in (TIMES, ZONED, UNIX)
 
     @property
     def local_R(self) -> np.ndarray:
@@ -107,7 +106,7 @@ def moments_of(name: str, kind: pl.DataType, spelled: Spelling = PLAIN) -> Momen
     """How a column of this type is read."""
     own = column(name)
     if kind.is_integer():
-        return Moments(own.cast(pl.Int64, strict=False), NUMBERS)
+        return Moments(_nanoseconds(own.cast(pl.Int64, strict=False)), NUMBERS)
     if kind.is_numeric():
         return Moments(_at_of(own.cast(pl.Float64)), NUMBERS)
     if kind == pl.Date or isinstance(kind, pl.Datetime):
@@ -119,8 +118,8 @@ def moments_of(name: str, kind: pl.DataType, spelled: Spelling = PLAIN) -> Momen
     text = own.cast(pl.String)
     if spelled.is_counted:
         text = text.str.strip_chars().str.replace(",", ".", literal=True)
-        float_at = _at_of(text.cast(pl.Float64, strict=False))
-        return Moments(pl.coalesce(text.cast(pl.Int64, strict=False), float_at), NUMBERS)
+        whole = _nanoseconds(text.cast(pl.Int64, strict=False))
+        return Moments(pl.coalesce(whole, _at_of(text.cast(pl.Float64, strict=False))), NUMBERS)
     parts = text.str.extract_groups(rf"{_LOCAL}{_ZONE if spelled.has_zones else ''}\s*$").struct
     hour, minute, second = (parts.field(each).cast(pl.Int64).fill_null(0) for each in "234")
     fraction = (parts.field("5").fill_null("") + "0" * 9).str.slice(0, 9).cast(pl.Int64)
@@ -137,27 +136,26 @@ def _at_of(number: pl.Expr) -> pl.Expr:
     """Steps that are floats: whole, or Unix seconds, whose fractions count too."""
     whole = pl.when(number == number.floor()).then(number).cast(pl.Int64, strict=False)
     is_unix = number.is_between(_FROM, _UNTIL, closed="left")
-    return pl.when(is_unix).then((number * 1e6).round().cast(pl.Int64, strict=False) * 1000).otherwise(whole)
+    micros = (number * 1e6).round().cast(pl.Int64, strict=False)
+    return pl.when(is_unix).then(micros * 1000).otherwise(_nanoseconds(whole))
 
 
-def numbered(low: int, high: int) -> tuple[int, str]:
-    """What numbers between these ends are: steps, or Unix times of 1990 to 2100 in a unit of so many nanoseconds."""
-    first, last = (
-        next((each for each in UNIX if _FROM * _NS <= end * each < _UNTIL * _NS), None) for end in (low, high)
-    )
-    if first is None or last is None:
-        return 1, NUMBERS
-    if first != last:
-        raise ValueError(f"steps must be of one unit, got {UNIX[first]} and {UNIX[last]}")
-    return first, UNIX[first]
-
-
-def nanoseconds(at: pl.Expr) -> pl.Expr:
-    """Unix times of any unit, each recognised by its size."""
+def _nanoseconds(at: pl.Expr) -> pl.Expr:
+    """Steps; those that are Unix times of 1990 to 2100, of any unit, in nanoseconds."""
     found = at
-    for each in sorted(UNIX)[1:]:  # nanoseconds stay
-        found = pl.when(at < _UNTIL * _NS // each).then(at * each).otherwise(found)
+    for unit in (10**9, 10**6, 10**3):
+        is_unix = at.is_between(_FROM * _NS // unit, _UNTIL * _NS // unit, closed="left")
+        found = pl.when(is_unix).then(at * unit).otherwise(found)
     return found
+
+
+def kind_of(kind: str, low: int, high: int) -> str:
+    """What steps between these ends are: numbers may be Unix times."""
+    if kind != NUMBERS or high < _FROM * _NS:
+        return kind
+    if low < _FROM * _NS:
+        raise ValueError("steps must be numbers or Unix times (of 1990 to 2100), got some of both")
+    return UNIX
 
 
 class Rhythms(NamedTuple):
