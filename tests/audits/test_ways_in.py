@@ -13,7 +13,6 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 
@@ -147,17 +146,7 @@ def times(kind: str, zone: str, at: np.ndarray) -> list[Any]:
 
 
 DATED = ("dates", "weeks", "months", "datetimes", "zoned", "iso", "iso minutes", "offsets")
-KINDS = (
-    *DATED,
-    "numbers",
-    "texts of numbers",
-    "unix s",
-    "unix ms",
-    "unix us",
-    "unix ns",
-    "unix floats",
-    "rows",
-)
+KINDS = (*DATED, "numbers", "texts of numbers", "unix s", "unix ms", "unix us", "unix ns", "unix floats", "rows")
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC")
 
 
@@ -166,15 +155,18 @@ def way(rng: np.random.Generator, world: World, folder: Path) -> tuple[Any, dict
     names = [["shop", "b", "more"], ["10", "9", "x"], ["Zürich", "a/b", "=1+1"]][rng.integers(3)][: len(world.streams)]
     kind, zone = str(rng.choice(KINDS)), str(rng.choice(ZONES))
     kind = "numbers" if kind == "rows" and "known_at" in world.roles else kind
-    stream, order, state = (
-        str(rng.choice(own)) for own in (("unique_id", "shop", "series"), ("ds", "step", "delivery"), ("y", "Wetter"))
-    )
+    named = ("unique_id", "shop", "series"), ("ds", "step", "delivery"), ("y", "Wetter")
+    stream, order, state = (str(rng.choice(own)) for own in named)
     numbers = world.problem is STALL
     columns: dict[str, Any] = {} if state == "y" else {"state": state}
     if kind != "rows" and order == "delivery" and (kind not in DATED or "known_at" in world.roles):
         columns["order"] = order
     spelled = LEVELS if numbers else world.problem.states
     form = str(rng.choice(["both", "named"] if numbers else ["both", "one", "list", "percent", "named"]))
+    if numbers:
+        cells = [f"q{100 * a:.0f}" if form == "both" else f"low {a}" for a in LEVELS]
+    else:
+        cells = ["rest", "rain"] if form in ("named", "one") else [f"p_{s}" for s in spelled]
     rows: list[dict[str, Any]] = []
     for name, steps in zip(names, world.streams, strict=True):
         at = np.cumsum(rng.choice([1, 1, 1, 1, 2], len(steps) + 4)) + rng.integers(0, 5)
@@ -183,66 +175,34 @@ def way(rng: np.random.Generator, world: World, folder: Path) -> tuple[Any, dict
             row: dict[str, Any] = {stream: name, order: shown[t]}
             outcome = step.outcome if numbers or step.outcome is None else spelled[step.outcome]
             row |= {state: outcome, "published": None if outcome is None else shown[t + step.late]}
-            if numbers:
-                row |= {
-                    f"q{100 * a:.0f}" if form == "both" else f"low {a}": v
-                    for a, v in zip(LEVELS, step.forecast, strict=True)
-                }
-            elif form in ("both", "percent"):
-                row |= {
-                    f"p_{s}": p if form == "both" else f"{100 * p:.0f} %"
-                    for s, p in zip(spelled, step.forecast, strict=True)
-                }
-            elif form == "list":
-                row["probs"] = step.forecast.tolist()
-            else:
-                row |= {"rain": step.forecast[1]} | ({"rest": step.forecast[0]} if form == "named" else {})
+            values = [f"{100 * p:.0f} %" for p in step.forecast] if form == "percent" else step.forecast.tolist()
+            row |= {"probs": values} if form == "list" else dict(zip(cells, values, strict=True))
             row |= {f"desk {s}": v for s, v in zip(spelled, step.reference, strict=True)}
             row |= {"where": step.place, "share": step.share}
             row |= {f"pay {a}{s}": SHOP[a, s] * step.factor for a in range(3) for s in range(2)} if not numbers else {}
             rows.append(row)
     if form in ("named", "one"):
-        columns["quantiles" if numbers else "probs"] = (
-            {a: f"low {a}" for a in LEVELS}
-            if numbers
-            else {spelled[1]: "rain"} | ({spelled[0]: "rest"} if form == "named" else {})
-        )
+        own = dict(zip(spelled, cells, strict=True))
+        columns["quantiles" if numbers else "probs"] = own if form == "named" else {spelled[1]: "rain"}
     optional = {"context": "where", "scale": "share", "known_at": "published"}
     optional |= {"references": {"desk": {s: f"desk {s}" for s in spelled}}}
     optional |= {"payoffs": [f"pay {a}{s}" for a in range(3) for s in range(2)]}
     columns |= {role: own for role, own in optional.items() if role.replace("references", "reference") in world.roles}
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    frame = frame.drop("published") if "known_at" not in world.roles else frame
-    frame = frame.drop(order) if kind == "rows" else shuffled(rng, frame)
+    unread = ["rest"] * (form == "one") + ["published"] * ("known_at" not in world.roles)
+    frame = frame.drop(unread)
+    frame = frame.drop(order) if kind == "rows" else frame[rng.permutation(len(frame))]
     if rng.random() < 0.5:  # what nobody reads
         n = len(frame)
         frame = frame.with_columns(
             note=pl.Series(rng.choice(["", "a", "late"], n)), wind=rng.normal(size=n), row=rng.integers(0, 9, n)
         )
-    is_found = stream != "shop" or (kind != "rows" and told_apart(frame, stream, order))
-    if not is_found or 2 * frame.group_by(stream).len()["len"].eq(1).sum() > len(frame):
+    if stream == "shop" or 2 * frame.group_by(stream).len()["len"].eq(1).sum() > len(frame):
         columns["stream"] = stream
     if len(names) == 1 and rng.random() < 0.5:
         frame, names = frame.drop(stream), ["0"]
         columns.pop("stream", None)
     return written(rng, frame, kind, stream, folder), columns, names
-
-
-def shuffled(rng: np.random.Generator, frame: pl.DataFrame) -> pl.DataFrame:
-    return frame[rng.permutation(len(frame))]
-
-
-def told_apart(frame: pl.DataFrame, stream: str, order: str) -> bool:
-    """Whether a column of streams is found, as the only one that tells equal times apart."""
-    if not frame[order].is_duplicated().any() or frame[stream].n_unique() > len(frame) / 2:
-        return False
-    return not any(
-        frame[name].dtype in (pl.String, pl.Int64)
-        and frame[name].n_unique() <= len(frame) / 2
-        and not frame.select(name, order).is_duplicated().any()
-        for name in frame.columns
-        if name not in (stream, order)
-    )
 
 
 def written(rng: np.random.Generator, frame: pl.DataFrame, kind: str, stream: str, folder: Path) -> Any:
@@ -254,17 +214,7 @@ def written(rng: np.random.Generator, frame: pl.DataFrame, kind: str, stream: st
     if how in ("polars", "lazy"):
         return frame.lazy() if how == "lazy" else frame
     if how == "pandas":
-        values = {
-            name: frame[name].to_list() if frame[name].dtype in (pl.String, pl.List) else frame[name].to_numpy()
-            for name in frame.columns
-        }
-        if kind == "zoned":
-            values |= {
-                name: pd.DatetimeIndex(own.to_list())
-                for name, own in zip(frame.columns, frame, strict=True)
-                if isinstance(own.dtype, pl.Datetime)
-            }
-        return pd.DataFrame(values, index=rng.permutation(len(frame)))
+        return frame.to_pandas().set_axis(rng.permutation(len(frame)))
     ending, parts = {"semicolons": "csv"}.get(how, how), {"": frame}
     if stream in frame.columns and rng.random() < 0.2 and how != "ndjson":
         parts = {f"{stream}={quote(name[0], safe='')}/": own.drop(stream) for name, own in frame.group_by(stream)}
