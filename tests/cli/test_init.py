@@ -112,33 +112,25 @@ def test_numbers_with_decimal_commas_are_numbers(tmp_path: Path) -> None:
     assert max(tomllib.loads((tmp_path / "payoffs.toml").read_text())["actions"]) >= np.quantile(SOLD, 0.99)
 
 
-def test_empty_outcomes_are_no_state_and_times_known_later_are_proposed(tmp_path: Path) -> None:
+def test_empty_outcomes_are_no_state(tmp_path: Path) -> None:
     rained = [*(CAME == "wet")[: N - 2].astype(float).tolist(), None, None]  # as pandas writes 0 and 1 beside NaN
-    found, _ = proposed(tmp_path, ds=np.arange(N), y=rained, p_1=WET, reported=np.arange(N) + 2, published=["yes"] * N)
+    found, _ = proposed(tmp_path, ds=np.arange(N), y=rained, p_1=WET)
     assert (tmp_path / "payoffs.csv").read_text().splitlines()[0] == ",0,1"
-    assert found["columns"] == {
-        "stream": "none",
-        "order": "ds",
-        "state": "y",
-        "known_at": "reported",
-        "probs": {"1": "p_1"},
-    }
+    assert found["columns"] == {"stream": "none", "order": "ds", "state": "y", "probs": {"1": "p_1"}}
 
 
-def test_of_columns_of_times_one_that_says_known_is_not_the_order(tmp_path: Path) -> None:
-    known = {"known_at": [f"{day} 09:00" for day in DAYS]}
-    found, _ = proposed(tmp_path, delivery=DAYS, **known, y=CAME, p_dry=1 - WET, p_wet=WET)
-    assert (found["columns"]["order"], found["columns"]["known_at"]) == ("delivery", "known_at")
+def test_other_columns_of_times_may_say_when_outcomes_were_known(tmp_path: Path) -> None:
+    times = {"delivery": DAYS, "reported": [f"{day} 09:00" for day in DAYS]}
+    found, _ = proposed(tmp_path, ds=DAYS, **times, y=CAME, p_dry=1 - WET, p_wet=WET)
+    assert (found["columns"]["order"], "known_at" in found["columns"]) == ("ds", False)
+    lines = (tmp_path / "audit.toml").read_text().splitlines()
+    assert [line.split("  #")[0] for line in lines if "known_at" in line] == [
+        f'# known_at = "{name}"' for name in times
+    ]
     (tmp_path / "audit.toml").unlink()
-    found, _ = proposed(tmp_path, delivery=DAYS, issued=DAYS, **known, y=CAME, p_dry=1 - WET, p_wet=WET)
+    found, _ = proposed(tmp_path, **times, y=CAME, p_dry=1 - WET, p_wet=WET)
     assert found["columns"]["order"] == "?"
-    assert 'order = "?"  # "delivery" or "issued"' in (tmp_path / "audit.toml").read_text()
-
-
-@pytest.mark.parametrize("published", [["2025-12-31"] * N, ["yes"] * N, [[1]] * N], ids=["before", "words", "lists"])
-def test_not_every_column_that_says_published_says_when_outcomes_were_known(published: Any, tmp_path: Path) -> None:
-    found, _ = proposed(tmp_path, "log.parquet", ds=DAYS, y=CAME, p_dry=1 - WET, p_wet=WET, published=published)
-    assert "known_at" not in found["columns"]
+    assert 'order = "?"  # "delivery" or "reported"' in (tmp_path / "audit.toml").read_text()
 
 
 def test_a_column_that_numbers_the_rows_is_no_stream(tmp_path: Path) -> None:

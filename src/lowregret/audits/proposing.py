@@ -16,12 +16,10 @@ from ..problems import DecisionProblem
 from .columns import NO_STREAM, listed, probability_columns, quantile_columns, times_in, usual_columns
 from .reading import MISSING, TEXTS, Log, Refused, log_of, numbers_in
 from .settings import Columns
-from .times import moments_of, spelling
 
 _SEEN = 200_000  # rows
 _STATES = 50  # a column with more different values does not hold states
 _FILL = "?"  # which no audit accepts
-_KNOWN = ("known", "available", "reported", "published", "released")  # in the name of a column of times
 
 
 class Proposal(NamedTuple):
@@ -38,7 +36,8 @@ def proposed(path: str | Path) -> Proposal:
     rows = _typed(log_of(path))
     log = log_of(rows)
     keys = usual_columns(rows.columns, Columns())
-    order = [keys["order"]] if keys["order"] else [name for name in times_in(log, rows.columns) if not _is_later(name)]
+    times = times_in(log, rows.columns)
+    order = [keys["order"]] if keys["order"] else times
     quantiles = {model: own for model, own in quantile_columns(rows.columns).items() if len(own) > 1}
     taken = [*filter(None, keys.values()), *order[:1], *(name for own in quantiles.values() for name in own.values())]
     states, models = list[str](), dict[str, Any]()
@@ -56,7 +55,7 @@ def proposed(path: str | Path) -> Proposal:
         payoffs = _table(states or ["state 1", "state 2"])
     free = rows.select(~pl.selectors.nested() & ~pl.selectors.binary() & ~pl.selectors.float()).columns
     free = [name for name in free if name not in [*taken, *state]]
-    known_at = _known_at(log, order[0], free) if len(order) == 1 else []
+    later = [name for name in times if name not in taken] if len(order) == 1 else []
     chosen = "" if "" in models else next(iter(models)) if len(models) == 1 else None
     lines = [
         "# How `lowregret audit --config audit.toml` audits this log, by its first rows: check every line, and fill in",
@@ -69,7 +68,7 @@ def proposed(path: str | Path) -> Proposal:
         _line("stream", _streams(rows, keys["stream"], order, free)),
         _line("order", order) if order else '# order = "date"  # rows are in the order in which they stand',
         _line("state", state) + (f"  # {', '.join(map(_quoted, states))}" if states else ""),
-        *([_line("known_at", known_at)] if known_at else []),
+        *(f"# known_at = {_quoted(name)}  # if it says when the outcome was known" for name in later),
         *([f"{role} = {_inline(models[chosen])}"] if chosen is not None else [] if models else [_line(role, [])]),
         *(f"# {role} = {_inline(own)}  # {_quoted(model)}" for model, own in models.items() if model != chosen),
     ]
@@ -100,11 +99,6 @@ def _typed(log: Log) -> pl.DataFrame:
             own = own.cast(pl.Int64) if is_whole else own
         found.append(own)
     return pl.DataFrame(found)
-
-
-def _is_later(name: str) -> bool:
-    """Whether a column of times is called as one that says when outcomes were known."""
-    return any(word in name.casefold() for word in _KNOWN)
 
 
 def _models(rows: pl.DataFrame, state: str) -> tuple[list[str], dict[str, Any]] | None:
@@ -149,16 +143,6 @@ def _streams(rows: pl.DataFrame, usual: str | None, order: Sequence[str], free: 
         return [NO_STREAM]
     shared = [name for name in free if 2 * rows[name].n_unique() <= len(rows)]
     return [name for name in shared if not pl.DataFrame([rows[name], rows[order[0]]]).is_duplicated().any()]
-
-
-def _known_at(log: Log, order: str, free: Sequence[str]) -> list[str]:
-    """Which columns may say when outcomes were known: as their names do, and never before the step."""
-    names = [name for name in free if _is_later(name) and log.schema[name] != pl.Boolean]
-    texts = log.head([name for name in (order, *names) if log.schema[name] in TEXTS])
-    each = {name: moments_of(name, log.schema[name], spelling(texts.get(name, ()))) for name in (order, *names)}
-    at = log.collected(log.rows.select(moments.at.alias(name) for name, moments in each.items()))
-    alike = [name for name in names if each[name].kind == each[order].kind]
-    return [name for name in alike if at[name].count() and (at[name] >= at[order]).all()]
 
 
 def _line(role: str, names: Sequence[str]) -> str:

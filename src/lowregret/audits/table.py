@@ -132,12 +132,6 @@ class Shared(NamedTuple):
     contexts: pl.Series | None
 
 
-def shared_by(rows: pl.DataFrame) -> Shared:
-    """What the parts of these rows have in common."""
-    contexts = rows["context"].unique().sort() if "context" in rows.columns else None
-    return Shared(int(rows["at"].to_numpy().min()), int(rows["at"].to_numpy().max()), contexts)
-
-
 def checked(
     rows: pl.DataFrame, kind: str, log: Log, found: Found, problem: Any, tolerance: float, shared: Shared | None = None
 ) -> Table:
@@ -151,7 +145,10 @@ def checked(
     if of_states:
         rows = rows.with_columns(_positions(rows["state"], problem.state_names))
     refuse_rows(rows, log, parts_of(log, found, problem, tolerance)[0])
-    shared = shared or shared_by(rows)
+    if shared is None:
+        contexts = rows["context"].unique().sort() if found.context is not None else None
+        low, high = rows.select(low=pl.min("at"), high=pl.max("at")).row(0)
+        shared = Shared(low, high, contexts)
     rows, names, found = _by_stream(rows, found)
     if (own_kind := kind_of(kind, shared.low, shared.high)) != kind:
         found = found._replace(notes=(*found.notes, f"the steps ({found.order}) are read as Unix times"))
@@ -161,15 +158,20 @@ def checked(
     _refuse_doubled(rows, clock, names, log, found)
     rhythms, counts = rhythms_of(clock, rows["stream"].to_numpy()), Counter[str]()
 
-    kept_R = _until_known(rows, counts)
+    # The rows up to the last known outcome of their streams.
+    state, is_ahead = pl.col("state"), pl.col("cutoff") < pl.col("at").shift().over("stream")
+    kept_R = rows.select(state.is_not_null().cum_sum(reverse=True).over("stream") > 0).to_series().to_numpy()
+    counts[_WAITING] += int((~kept_R).sum())
     if not kept_R.all():
         rows, clock = rows.filter(kept_R), clock.part(kept_R)
     known_R = rows["state"].is_not_null().to_numpy()
+    counts[_MISSING] += int((~known_R).sum())
+    if found.cutoff is not None:  # too early to know the outcome before theirs
+        counts[_AHEAD.format(found.cutoff)] += int(rows.select(is_ahead.sum()).item())
     forecasts, mended = _forecasts(rows, "v", found.values, problem)
     references = [_forecasts(rows, f"r{q}_", own, problem)[0] for q, (_, own) in enumerate(found.references)]
     counts[_SORTED if found.values.levels else _DIVIDED] += mended
     lags_R = None if found.known_at is None else _lags(rows, known_R, found, counts)
-    _count_ahead(rows, found, counts)
     context_R = None
     if shared.contexts is not None:
         places = pl.Series(np.arange(len(shared.contexts)))
@@ -223,17 +225,6 @@ def _by_stream(rows: pl.DataFrame, found: Found) -> tuple[pl.DataFrame, pl.Serie
     return rows, names, found
 
 
-def _until_known(rows: pl.DataFrame, counts: Counter[str]) -> np.ndarray:
-    """The rows up to the last known outcome of their streams."""
-    code_R, known_R = rows["stream"].to_numpy(), rows["state"].is_not_null().to_numpy()
-    last_B = np.full(int(code_R[-1]) + 1, -1)
-    last_B[code_R[known_R]] = np.flatnonzero(known_R)  # where an index comes twice, its last value stays
-    kept_R: np.ndarray = np.arange(len(code_R)) <= last_B[code_R]
-    counts[_WAITING] += int((~kept_R).sum())
-    counts[_MISSING] += int((kept_R & ~known_R).sum())
-    return kept_R
-
-
 def _forecasts(rows: pl.DataFrame, prefix: str, values: Values, problem: Any) -> tuple[Any, int]:
     """Forecasts that are what they must be, and in how many rows they were not."""
     n = problem.n_states if values.is_list else len(values.names)
@@ -259,14 +250,6 @@ def _lags(rows: pl.DataFrame, known_R: np.ndarray, found: Found, counts: Counter
     step_R, known_R = (code_R * len(moments) + np.searchsorted(moments, own) for own in (at_R, then_R))
     lags_R: np.ndarray = np.maximum(np.searchsorted(step_R, known_R, side="right") - np.arange(len(at_R)), 1)
     return lags_R
-
-
-def _count_ahead(rows: pl.DataFrame, found: Found, counts: Counter[str]) -> None:
-    """Forecasts that were made too early to know the outcome before theirs."""
-    if found.cutoff is not None:
-        code_R, at_R, made_R = (rows[name].to_numpy() for name in ("stream", "at", "cutoff"))
-        is_ahead_R = (code_R[1:] == code_R[:-1]) & (made_R[1:] < at_R[:-1])
-        counts[_AHEAD.format(found.cutoff)] += int(is_ahead_R.sum())
 
 
 def _refuse_doubled(rows: pl.DataFrame, clock: Clock, names: pl.Series, log: Log, found: Found) -> None:
