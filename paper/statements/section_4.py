@@ -91,7 +91,7 @@ def theorem_4_1() -> list[Claim]:
     ]
 
 
-def some_bounded(rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray | None]:
+def some_bounded(rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray]:
     """The chances and the initial law of a model with this context: anything from M0 to M1, whole or on an arc only."""
     size = 2**length
     follow_N = rng.random(size) ** rng.choice([0.02, 0.1, 0.5, 1, 4])

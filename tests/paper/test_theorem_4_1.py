@@ -13,6 +13,7 @@ from scipy.special import expit
 
 import lowregret as lr
 from paper import bounded_search, de_bruijn, impossibility
+from paper.statements.section_4 import some_bounded
 
 from ..conftest import sweep
 
@@ -22,15 +23,10 @@ def full_regret(length: int) -> float:
 
 
 def random_model(rng: np.random.Generator, length: int) -> impossibility.Bounded:
-    """Anything from M0 to M1: alike everywhere, at random, or on an arc only; started uniformly, at random, at best."""
-    size = 2**length
-    follow_N = rng.random(size) ** rng.choice([0.02, 0.1, 0.5, 1, 4])
-    if rng.random() < 0.3:
-        follow_N = np.full(size, rng.random() ** rng.choice([0.05, 0.5, 2]))
-    if rng.random() < 0.5:
-        follow_N = np.where(np.arange(size) < rng.integers(size + 1), follow_N, 0.0)
-    starts = [np.full(size, 1 / size), rng.dirichlet(np.full(size, 0.5)), impossibility.best_initial(follow_N)]
-    return impossibility.stand(follow_N, starts[rng.integers(3)])
+    """Anything from M0 to M1, started at random or at best."""
+    follow_N, initial_N = some_bounded(rng, length)
+    start_N = impossibility.best_initial(follow_N) if rng.random() < 0.5 else initial_N
+    return impossibility.stand(follow_N, start_N)
 
 
 def test_contexts_are_read_off_the_cycle() -> None:
