@@ -47,7 +47,7 @@ def test_money_before_and_after_alarms_by_a_loop(extras):
     found, payoffs = replayed(guard, recording), GAME.in_payoffs(GAME.utility)
     happened = set()
     for block in recording.blocks():
-        judged, played = judge(guard, block, recording)
+        judged, played = judge(guard, block)
         assert list(judged)[: len(played.paid) + 1] == ["steps", *played.paid]
         for n, i in enumerate(block.index_N.tolist()):
             one, events = recording.part([i]), [e for e in found.switches if e.stream == recording.names[i]]
@@ -91,7 +91,7 @@ def test_the_evidence_is_stopped_at_a_level(lag, log_level):
     recording = replace(recording, forecasts=recording.forecasts[:, ::-1])  # which is wrong most of the time
     guard = guard_for(recording, lag)
     for block in recording.blocks():
-        judged, played = judge(guard, block, recording, log_level=log_level)
+        judged, played = judge(guard, block, log_level=log_level)
         for n, T in enumerate(block.lengths_N.tolist()):
             classes = []
             for k in range(lag):
@@ -109,7 +109,7 @@ def test_outcomes_of_no_chance_are_counted():
     recording = recording_of(GAME, [np.tile([0.0, 1.0], (len(own), 1)) for own in states], Positions(states))
     (block,) = replace(recording, missing_R=np.arange(11) == 7).blocks()
     assert block.index_N.tolist() == [2, 0, 1]
-    judged, _ = judge(lr.Guard(GAME), block, recording)
+    judged, _ = judge(lr.Guard(GAME), block)
     assert judged["excluded"].tolist() == [3, 0, 1]
     assert judged["lost_to"].tolist() == [None] * 3
     assert judged["since"].tolist() == [0] * 3
@@ -157,12 +157,12 @@ def test_the_guard_at_the_lag_that_is_seen():
     recording = replace(recording, missing_R=rng.random(4 * T) < 0.05)
     guard = guard_for(recording)
     (block,) = recording.blocks()
-    judged, _ = judge(guard, block, recording, beyond=3.0)
+    judged, _ = judge(guard, block, beyond=3.0)
     assert (judged["seems_lag"] > 1).all()
     for n, lag in enumerate(judged["seems_lag"].tolist()):
         (result,) = replayed(guard_for(recording, lag), recording.part([n])).streams
         then = result.earned["guard"] * result.steps
         assert judged["guard_then"][n] == pytest.approx(then, abs=1e-9)
-    unasked, _ = judge(guard, block, recording)
+    unasked, _ = judge(guard, block)
     assert (unasked["seems_lag"] == 0).all()
     assert np.isnan(unasked["guard_then"]).all()

@@ -124,7 +124,7 @@ def replayed(
     by_stream: dict[str, np.ndarray] = {}
     events, promised = list[tuple[int, Event]](), []
     for block in recording.blocks():
-        columns, played = judge(guard, block, recording, fallback)
+        columns, played = judge(guard, block, fallback)
         rows_R = recording.rows_of(block.index_N)
         traced = {"share": played.guard.share_NxT, "log_e": played.guard.evidence_NxT}
         for name, own_NxT in (played.paid | traced).items():

@@ -16,7 +16,7 @@ from ..engine.loop import form_of
 from ..guard import Guard
 from ..guard.events import Alarm, Event, ModelDropped, Return, events_of_trace
 from ..problems import Payoff
-from .recording import Block, Recording, SideInformation
+from .recording import Block, SideInformation
 
 BEST, BEST_OF_ALL = "best fixed action", "best comparator"
 RECENT = "recent frequencies"  # what a model loses to where they predict better
@@ -161,12 +161,7 @@ YARDSTICKS: dict[str, Callable[[Guard, Block, np.ndarray], np.ndarray]] = {
 
 
 def judge(
-    guard: Guard,
-    block: Block,
-    recording: Recording,
-    fallback: bool = True,
-    log_level: float = math.inf,
-    beyond: float | None = None,
+    guard: Guard, block: Block, fallback: bool = True, log_level: float = math.inf, beyond: float | None = None
 ) -> tuple[dict[str, np.ndarray], Played]:
     """The columns of a block's streams, an entry each, with payoffs in the problem's units; and what was played.
 
@@ -181,8 +176,8 @@ def judge(
     utility_AxNxT, there_NxT, scale_NxT = played.utility_AxNxT, block.there_NxT, block.side.scale
     best_N = utility_AxNxT.sum(axis=-1).argmax(axis=0)
     played.paid[BEST] = utility_AxNxT[best_N, every]
-    if recording.references or recording.contexts:
-        played.paid[BEST_OF_ALL] = _best_comparator(guard, block, recording, played)
+    if guard.against.references or guard.against.contexts:
+        played.paid[BEST_OF_ALL] = _best_comparator(guard, block, played)
 
     alarm_N, since_N, returns_N, dropped_N = np.zeros((4, len(every)), dtype=np.int64)
     lost_to_N, follows_N = np.full(len(every), None, dtype=object), np.ones(len(every), dtype=bool)
@@ -196,8 +191,8 @@ def judge(
                 since_N[row], lost_to_N[row] = event.since, event.whom or RECENT
                 if event.action is not None:
                     lost_to_N[row] = str(problem.actions[event.action])
-                if event.context is not None and recording.contexts:
-                    lost_to_N[row] += f" in context {recording.contexts[event.context]}"
+                if event.context is not None:
+                    lost_to_N[row] += f" in context {guard.against.contexts[event.context]}"
 
     after_NxT = there_NxT & after_alarm(alarm_N, there_NxT.shape[1])
     excluded_N = np.zeros(len(every), dtype=np.int64)
@@ -239,10 +234,10 @@ def after_alarm(alarm_N: np.ndarray, steps: int) -> np.ndarray:
     return after_NxT
 
 
-def _best_comparator(guard: Guard, block: Block, recording: Recording, played: Played) -> np.ndarray:
+def _best_comparator(guard: Guard, block: Block, played: Played) -> np.ndarray:
     """What the best of those whom regret is measured against was paid, ``[N, T]``: by context an action, or another."""
     every, context_NxT = np.arange(len(block.index_N)), block.side.context
-    rows = [played.paid[f"reference {name}"] for name in recording.references]
+    rows = [played.paid[f"reference {name}"] for name in guard.against.references]
     if guard.setting.n_comparators > len(rows):
         own_NxT = np.zeros(block.outcomes_NxT.shape)
         for c in range(guard.setting.n_contexts):

@@ -131,7 +131,7 @@ def judged_table(
     is_given = how.lag is not None or recording.lags_R is not None
 
     def one(guard: Guard, block: Block) -> tuple[Any, ...]:
-        columns, played = judge(guard, block, recording, whole.rows <= _SMALL, log_level, None if is_given else beyond)
+        columns, played = judge(guard, block, whole.rows <= _SMALL, log_level, None if is_given else beyond)
         point_NxT, there_NxT, scale_NxT = _points(table, block, whole), block.there_NxT, block.side.scale
         money = {}
         for name, own_NxT in played.paid.items():  # one player after the other: each takes memory
