@@ -393,6 +393,8 @@ def test_pictures_add_up_payoffs():
     alarms = [event.stream for event in found.switches if isinstance(event, Alarm)]
     assert [line.get_label() for line in streams] == [f"stream {name}" for name in alarms]
     assert needed.get_ydata() == pytest.approx([np.log(20)] * 2)
+    quiet = backtest(lr.Guard(SHOP, test=lr.NoTest()), forecasts, Positions(outcomes), fallback=False).plot()
+    assert [line.get_label() for line in quiet.axes[1].lines] == [*(f"stream {i}" for i in range(5)), "alarm"]
 
 
 PROBS, STATES = [[0.2, 0.3, 0.5]] * 3, Positions([0, 1, 2])

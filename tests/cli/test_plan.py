@@ -78,9 +78,6 @@ def test_a_break_that_costs_nothing_is_said_to_be(payoffs: Path) -> None:
         (["--forecast", "up=.5,sideways=.5", "--truth", ".5,.5"], "must name each of the states down, up once"),
         (["--forecast", "up=.5,down=x", "--truth", ".5,.5"], "must be STATE=CHANCE each"),
         (["--forecast", "down=.2,up=.5,up=.3", "--truth", ".5,.5"], "must be NAME=VALUE once for each name"),
-        (["--forecast", ".5,.6", "--truth", ".5,.5"], "must sum to one"),
-        (["--edge", "20", "--delta", "2"], "delta"),
-        (["--edge", "20", "--since", "2000"], "since"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(payoffs: Path, arguments: list[str], says: str) -> None:
