@@ -10,13 +10,12 @@ from ..engine import QuantalResponse, Setting
 from ..predictors import PolyaUrn
 from ..problems import DecisionProblem
 from ..robust import algorithm_1
-from ..rules import RegretGap, RegretRate
 from ..transformer import Decoder
 from ..transformer.checkpoints import decoder_of, read, shape_of, write
+from .plan import BUILT
 from .predictor import Constructed, build
 
 KIND = "constructed"
-TESTS: dict[str, Any] = {"RegretGap": RegretGap, "RegretRate": RegretRate}
 
 
 def save(model: Constructed, path: str | Path) -> None:
@@ -56,8 +55,8 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Constructed:
 
 
 def described(setting: Setting) -> dict[str, Any]:
-    """What was built, and for people what it promises."""
-    problem, promise, fallback = setting.payoff_range, setting.certificate, setting.fallback
+    """What was built."""
+    problem, fallback = setting.payoff_range, setting.fallback
     assert isinstance(fallback, PolyaUrn)
     return {
         "test": type(setting.test).__name__,
@@ -69,7 +68,6 @@ def described(setting: Setting) -> dict[str, Any]:
         "states": list(problem.states),
         "scale": float(problem.regret_in_payoffs(1.0)),
         "shift": float(problem.in_payoffs(0.0)),
-        "promise": {"regret": promise.regret_bound, "tv": promise.tv_bound, "statement": promise.statement},
     }
 
 
@@ -77,7 +75,7 @@ def setting_of(built: dict[str, Any]) -> Setting:
     """The setting that ``described`` describes."""
     problem = DecisionProblem(built["utility"], built["actions"], built["states"])
     problem._scale, problem._shift = float(built["scale"]), float(built["shift"])
-    kind = TESTS[built["test"]]
+    kind: Any = {test.__name__: test for test in BUILT}[built["test"]]
     test = kind(**{part.name: built[part.name] for part in fields(kind)})
     response = QuantalResponse(built["temperature"])
     return algorithm_1(problem, test, PolyaUrn(problem.n_states, built["prior"]), response)

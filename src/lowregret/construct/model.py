@@ -67,10 +67,9 @@ class Appended(nn.Module):
         return x_BxNxD[:, len(self.register_RxD) - 1 :, self.stream.at("out")]
 
     @torch.no_grad()
-    def run(self, tokens_BxT: Tensor, x_BxNxD: Tensor | None = None) -> list[Tensor]:
-        """The stream as embedded and after each layer; ``x_BxNxD`` replaces the embedding."""
-        x_BxNxD = self.embed(tokens_BxT) if x_BxNxD is None else x_BxNxD
-        streams = [x_BxNxD]
+    def run(self, tokens_BxT: Tensor) -> list[Tensor]:
+        """The stream as embedded and after each layer."""
+        streams = [self.embed(tokens_BxT)]
         for layer in self.layers:
             streams.append(layer(streams[-1]))
         return streams

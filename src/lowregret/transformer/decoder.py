@@ -120,15 +120,12 @@ class Decoder(nn.Module):
         self, tokens_BxT: Tensor, compute: torch.dtype | None = None, stream: torch.dtype | None = None
     ) -> Tensor:
         """``compute`` is the type of matrix products and attention, ``stream`` that of the stream between blocks."""
-        compute = compute or self.precision
-        x_BxTxD = self.embed(F.pad(tokens_BxT[:, :-1], (1, 0), value=self.n_states)).to(stream or compute)
+        compute, inputs_BxT = compute or self.precision, F.pad(tokens_BxT[:, :-1], (1, 0), value=self.n_states)
+        x_BxTxD = self._rows(inputs_BxT).to(self.precision) + self.position.weight[: inputs_BxT.shape[1]]
+        x_BxTxD = x_BxTxD.to(stream or compute)
         for block in self.blocks:
             x_BxTxD = block(x_BxTxD, compute)
         return self.logits(x_BxTxD)
-
-    def embed(self, inputs_BxT: Tensor) -> Tensor:
-        """Inputs that start at the first position (BOS is ``n_states``)."""
-        return self._rows(inputs_BxT).to(self.precision) + self.position.weight[: inputs_BxT.shape[1]]
 
     def _rows(self, inputs_BxT: Tensor) -> Tensor:
         """The rows of the embedding."""

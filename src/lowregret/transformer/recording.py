@@ -15,7 +15,7 @@ from ..arrays import to_numpy
 from ..problems import Names
 
 _SHORTEST = 2  # tokens: of one alone nothing can be learnt but how often it comes
-_BETWEEN = re.compile(r"[\s,;]+")
+_WORD = re.compile(r"[^\s,;]+")
 
 
 def rows_of(tokens: Any) -> list[np.ndarray]:
@@ -23,9 +23,9 @@ def rows_of(tokens: Any) -> list[np.ndarray]:
     if isinstance(tokens, (str, Path)):
         suffix = Path(tokens).suffix.lower()
         if suffix in (".csv", ".txt"):
-            lines = files.text_in(Path(tokens), "tokens").splitlines()
-            found = [np.array(line) for words in map(_BETWEEN.split, lines) if (line := [w for w in words if w])]
-            return [np.concatenate(found)] if found and all(len(line) == 1 for line in found) else found
+            lines = map(_WORD.findall, files.text_in(Path(tokens), "tokens").splitlines())
+            rows = [np.array(words) for words in lines if words]
+            return [np.concatenate(rows)] if all(len(row) == 1 for row in rows) else rows
         if suffix != ".npy":
             raise ValueError(f"tokens must be a file that ends in .npy, .csv or .txt, got {str(tokens)!r}")
         tokens = np.load(tokens)
