@@ -120,7 +120,7 @@ def test_states_may_be_named_in_an_order_and_be_more_than_came(tmp_path: Path) -
         ("short.csv", b"0,1,0\n1\n", r"at least 2, got 1 in the 2\. of 2"),
         ("picture.txt", b"\x89PNG\r\n\x1a\n\xff\xd8", "must be text in UTF-8"),
         ("other.json", b"[0, 1]", r"ends in \.npy, \.csv or \.txt"),
-        ("few.txt", b"0 1 0 1\n", "held_out must leave 2 tokens of a sequence"),
+        ("few.txt", b"0 1 0 1 1 " * 3, "held_out must leave 2 tokens of a sequence"),
     ],
 )
 def test_bad_files_are_refused_by_what_is_wrong(name: str, content: bytes, words: str, tmp_path: Path) -> None:

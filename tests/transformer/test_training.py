@@ -236,7 +236,8 @@ def test_descriptions_differ_where_weights_do() -> None:
     heads = [Transformer(Decoder(2, SMALL._replace(heads=h))) for h in (2, 4)]
     tables = [lr.predictors.Scheduled([[p, 1 - p]]) for p in (0.4, 0.5)]
     recordings = [Recording.of([0, 1, 1, last], held_out=0) for last in (0, 1)]
-    for things in (heads, tables, recordings):
+    rates = [lr.robustify(tables[0], lr.matching(), test=lr.RegretRate(32, alpha)) for alpha in (1.0, 1.5)]
+    for things in (heads, tables, recordings, rates):
         found = [json.dumps(described(Imitate(thing))) for thing in things]
         assert found[0] != found[1]
         assert found == [json.dumps(described(Imitate(thing))) for thing in things]
