@@ -103,23 +103,15 @@ class Audit:
 
     def to_json(self) -> str:
         """Everything but the curves."""
+        told = ("answer", "warnings", "unit", "first", "last", "totals", "earned", "alarms", "allowed", "named")
         found = {
             "kind": "lowregret audit",
             "log": self.source,
             "columns": self.columns,
             "settings": {name: value for name, value in vars(self.settings).items() if name != "columns"},
-            "answer": self.answer,
-            "warnings": self.warnings,
-            "unit": self.unit,
-            "first": self.first,
-            "last": self.last,
-            "totals": self.totals,
-            "earned": self.earned,
+            **{name: getattr(self, name) for name in told},
             "regret_bound": self.certificate.regret_bound,
             "regret_bound_in_payoffs": self.certificate.regret_bound_in_payoffs,
-            "alarms": self.alarms,
-            "allowed": self.allowed,
-            "named": self.named,
             "streams": self.streams.to_dicts(),
         }
         return json.dumps(found, indent=1)
