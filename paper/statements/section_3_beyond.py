@@ -30,7 +30,9 @@ def shares_of_an_unknown_horizon() -> list[Claim]:
     """The sums over 10^6 steps, 40 rates and 1,000 starts with what is left; the chance of an alarm under models with a
     forecast for every prefix, all sequences of 8, the exact test and the threshold."""
     t = np.arange(1.0, 1e6 + 1)
-    failures = float(np.exp(-certificates.anytime_log(t, 0.3)).sum()) / (0.3 * (1 - 6 / math.pi**2 / (1e6 + 0.5)))
+    failures = float(np.exp(-certificates.bounds.anytime_log(t, 0.3)).sum()) / (
+        0.3 * (1 - 6 / math.pi**2 / (1e6 + 0.5))
+    )
     prior = prior_of(algorithm_1(COIN, ExactTest(0.3)))
     starts = sum(prior.weights_K(j).sum() * 2 for j in range(1, 1001)) + prior.unspent(1000)
     rng, used, T = np.random.default_rng(0), [], 8
@@ -93,7 +95,7 @@ def written_out(t: int, delta: float) -> list[Claim]:
         charge = float(kappa(COIN, rate, warmth_T[:-1]).sum())
         passed = min(passed, (charge + math.log(4 * (k + 1) * (k + 2) / delta)) / rate)
     noise = math.sqrt(8 * math.log(math.pi**2 * t**2 / (6 * delta)) / t)
-    drift = certificates.summed_temperature(COIN, t, None)
+    drift = certificates.bounds.summed_temperature(COIN, t, None)
     needed = float(threshold_at(gap, float(t))) / t
     let_pass, threshold = (every.certificate.interval(1, t - 1) + 1) / t, gap.certificate.at(t).regret_bound
     return [

@@ -2,46 +2,16 @@
 
 import math
 from itertools import combinations, product
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import lowregret as lr
 from lowregret.certificates import best_response, coupled, every_start, switching
-from lowregret.certificates.every_start import Prior
-from lowregret.evaluate.adversaries import all_sequences
 
-from ..literal_theorem import by_prefix, chance_of, some_forecasts, some_game
+from ..literal_theorem import some_game
 
 MATCHING, RPS, SHOP = lr.matching(), lr.rock_paper_scissors(), lr.newsvendor(list(range(10)), 5, 3)
-
-
-class Literal(NamedTuple):
-    alarm: int  # T + 1 for never
-    gain_TxA: np.ndarray  # what each action earned more than the best response
-
-
-def run_literally(
-    problem: lr.DecisionProblem, prior: Prior, delta: float, laws_TxS: np.ndarray, states_T: np.ndarray
-) -> Literal:
-    """Bets on every action against the best response; charged psi+."""
-    U, T, alarm, gains = problem.utility, len(states_T), len(states_T) + 1, []
-    wealth_AxK, unspent = np.zeros((len(U), len(prior.rates_K))), 1.0
-    for t in range(1, T + 1):
-        p, state = laws_TxS[t - 1], int(states_T[t - 1])
-        b = int(np.argmax(U @ p))
-        x_AxS = U - U[b]
-        fresh_K = prior.weights_K(t)
-        unspent -= len(U) * fresh_K.sum()
-        for c in range(len(U)):
-            for k, rate in enumerate(prior.rates_K):
-                charge = max(math.log(float(p @ np.exp(rate * x_AxS[c]))), 0.0)
-                wealth_AxK[c, k] = (wealth_AxK[c, k] + fresh_K[k]) * math.exp(rate * x_AxS[c, state] - charge)
-        gains.append(x_AxS[:, state])
-        if alarm > T and (wealth_AxK.sum() + unspent >= 1 / delta or p[state] == 0):
-            alarm = t
-    return Literal(alarm, np.array(gains))
 
 
 def corner_laws(problem: lr.DecisionProblem, b: int) -> list[np.ndarray]:
@@ -213,32 +183,3 @@ def test_changing_payoffs_are_charged_by_the_widest() -> None:
         lr.DecisionProblem(RPS.utility * 0.6), [0.5]
     )
     assert (scaled >= 0).all()  # a step that counts less is charged less
-
-
-def test_every_sequence_of_small_problems_is_within_the_bounds() -> None:
-    """A base with a law for every prefix: chance of an alarm, every interval before it, both by all sequences."""
-    rng, used, alarms = np.random.default_rng([5, 0]), 0.0, 0.0
-    for i in range(6):
-        problem = some_game(rng, 3, 2 + i % 2) if i > 1 else MATCHING
-        S, T, delta = problem.n_states, 7 if problem.n_states == 2 else 5, float(rng.choice([0.2, 0.6, 0.9]))
-        prior = every_start.joint_prior(problem, T, delta, 0.0)
-        tables = [some_forecasts(rng, (S**t,), S) for t in range(T)]
-        if i == 0:
-            tables = [np.full((S**t, S), 0.5) for t in range(T)]  # ties throughout
-        states = all_sequences(S, T)
-        laws = by_prefix(tables, states)
-        runs = [run_literally(problem, prior, delta, laws[n], states[n]) for n in range(len(states))]
-        chance = chance_of(laws, states)
-        alarm = sum(p for p, run in zip(chance, runs, strict=True) if run.alarm <= T)
-        assert alarm <= delta + 1e-12
-        alarms = max(alarms, alarm / delta)
-        within = {(j, t): switching.interval(problem, prior, delta, 0.0, 1, j, t) for j in range(1, T + 1)
-                  for t in range(j, T + 1)}  # fmt: skip
-        for run in runs:
-            for j in range(1, T + 1):
-                for t in range(j, min(run.alarm, T + 1)):
-                    most = run.gain_TxA[j - 1 : t].sum(axis=0).max()
-                    assert most <= within[j, t] + 1e-12
-                    used = max(used, most / within[j, t])
-    assert used > 0.9
-    assert alarms > 0.1

@@ -127,7 +127,7 @@ def test_unknown_horizons_hold_at_every_step() -> None:
     coin = lr.matching()
     assert coin.anytime_temperature(1) * math.sqrt(2) == pytest.approx(0.60, abs=5e-3)
     exact_sum = sum(coin.anytime_temperature(t) for t in range(1, 1001))
-    closed = certificates.summed_temperature(coin, 1000, None)
+    closed = certificates.bounds.summed_temperature(coin, 1000, None)
     assert exact_sum <= closed <= 1.05 * exact_sum
 
 

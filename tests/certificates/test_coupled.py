@@ -1,6 +1,9 @@
 """The numbers of the every-start theorem: kappa against searches, certificates against known ones, bounds in play."""
 
 import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,6 +11,9 @@ from scipy.optimize import minimize_scalar
 
 import lowregret as lr
 from lowregret.certificates import coupled, every_start, switching
+from lowregret.evaluate.adversaries import all_sequences
+
+from ..literal_theorem import by_prefix, chance_of, some_forecasts, some_game
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 RNG = np.random.default_rng(0)
@@ -44,17 +50,6 @@ def climbed(problem: lr.DecisionProblem, rate: float, temperature: float, rng: n
         elif i % 8 == 7:
             size *= 0.75
     return best
-
-
-def within(
-    problem: lr.DecisionProblem,
-    start: int,
-    end: int,
-    warmth: float,
-    prior: every_start.Prior,
-    delta: float,
-) -> float:
-    return switching.interval(problem, prior, delta, warmth, 1, start, end)
 
 
 def test_kappa_is_the_maximum_it_is_defined_as() -> None:
@@ -95,8 +90,6 @@ def test_kappa_of_arrays_and_of_nothing_at_stake() -> None:
         coupled.kappa(RPS, 0.1, -1.0)
     with pytest.raises(ValueError, match="or 0 at every step"):
         coupled.kappa(RPS, 0.1, [0.0, 0.1])  # some steps by best response, some not
-    with pytest.raises(ValueError, match="rate must be finite"):
-        coupled.kappa(RPS, -0.1, 1.0)
 
 
 @pytest.mark.parametrize("problem", GAMES)
@@ -153,60 +146,95 @@ def test_the_sharp_threshold_on_the_gap() -> None:
 
 def test_what_intervals_are_charged() -> None:
     prior = every_start.joint_prior(MATCHING, 100, delta=0.02)
-    whole = within(MATCHING, 1, 100, 0.1, prior, 0.02)
+    within = partial(switching.interval, MATCHING, prior, 0.02, 0.1, 1)
+    whole = within(1, 100)
     charges, costs_K = coupled.charges(MATCHING, prior.rates_K, 100, 0.1), prior.log_costs_K(0.02)
     before = every_start.before_alarm(charges, prior.rates_K, costs_K, 1.0, np.arange(101))
     assert whole == pytest.approx(before[100], rel=1e-12)
-    late = within(MATCHING, 50, 100, 0.1, prior, 0.02)
-    assert within(MATCHING, 1, 51, 0.1, prior, 0.02) < late  # a late start had less of the prior
-    assert within(MATCHING, 99, 100, 0.1, prior, 0.02) == 2  # no more than two steps can cost
+    assert within(1, 51) < within(50, 100)  # a late start had less of the prior
+    assert within(99, 100) == 2  # no more than two steps can cost
 
 
-def alarm_times(problem: lr.DecisionProblem, prior: every_start.Prior, delta: float, laws: np.ndarray,
-                tokens: np.ndarray, warmth: float) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """The theorem's rule, written out: the first alarm of each sequence, and each action's gains ``[N, T, A]``."""
-    N, T = tokens.shape
-    pi = problem.quantal_response(laws, warmth)
-    x_NTAS = problem.utility - (pi @ problem.utility)[:, :, None, :]
-    gain = np.take_along_axis(x_NTAS, tokens[:, :, None, None], axis=-1)[..., 0]
-    wealth, spent = np.zeros((N, problem.n_actions, len(prior.rates_K))), 0.0
-    first = np.full(N, T + 1)
+class Literal(NamedTuple):
+    """The theorem's rule, written out, on N sequences."""
+
+    alarm_N: np.ndarray  # the step of the first alarm, T + 1 for never
+    sums_NxTxA: np.ndarray  # what each action has gained before the first step, after it, and so on
+
+
+def literal(problem: lr.DecisionProblem, prior: every_start.Prior, delta: float, laws_NxTxS: np.ndarray,
+            states_NxT: np.ndarray, warmth: float) -> Literal:  # fmt: skip
+    """Bets on every action against the response, charged psi+; at a temperature of 0 the best response."""
+    (N, T), U, K = states_NxT.shape, problem.utility, len(prior.rates_K)
+    plays = problem.quantal_response(laws_NxTxS, warmth) if warmth else np.eye(len(U))[(laws_NxTxS @ U.T).argmax(-1)]
+    x_NxTxAxS = U - (plays @ U)[:, :, None, :]
+    gain_NxTxA = np.take_along_axis(x_NxTxAxS, states_NxT[:, :, None, None], axis=-1)[..., 0]
+    chance_NxT = np.take_along_axis(laws_NxTxS, states_NxT[..., None], axis=-1)[..., 0]
+    wealth, unspent, alarm_N = np.zeros((N, len(U), K)), 1.0, np.full(N, T + 1)
     for t in range(T):
-        new = prior.weights_K(t + 1)
-        spent += new.sum() * problem.n_actions
-        grown = np.exp(prior.rates_K[:, None] * x_NTAS[:, t, :, None, :])
-        psi = np.log(np.einsum("naks,ns->nak", grown, laws[:, t]))
-        wealth = (wealth + new) * np.exp(prior.rates_K * gain[:, t, :, None] - np.maximum(psi, 0))
-        alarm = wealth.sum(axis=(1, 2)) + 1 - spent >= 1 / delta
-        first = np.where((first > T) & alarm, t + 1, first)
-    return first, gain
+        fresh_K = prior.weights_K(t + 1)
+        unspent -= fresh_K.sum() * len(U)
+        psi = np.log(
+            np.einsum("naks,ns->nak", np.exp(prior.rates_K[:, None] * x_NxTxAxS[:, t, :, None]), laws_NxTxS[:, t])
+        )
+        wealth = (wealth + fresh_K) * np.exp(prior.rates_K * gain_NxTxA[:, t, :, None] - np.maximum(psi, 0))
+        has_alarm_N = (wealth.sum(axis=(1, 2)) + unspent >= 1 / delta) | (chance_NxT[:, t] == 0)
+        alarm_N = np.where((alarm_N > T) & has_alarm_N, t + 1, alarm_N)
+    return Literal(alarm_N, np.pad(gain_NxTxA.cumsum(axis=1), ((0, 0), (1, 0), (0, 0))))
+
+
+def share_used(run: Literal, bound_of: Callable[[int, int], float], starts: Iterable[int]) -> float:
+    """Statement (ii): of what is promised over any steps before an alarm, the largest share that was used."""
+    used, T = 0.0, run.sums_NxTxA.shape[1] - 1
+    for start in starts:
+        for end in range(start, T + 1):
+            gained = run.sums_NxTxA[run.alarm_N > end]
+            most, bound = (gained[:, end] - gained[:, start - 1]).max(initial=-1e300), bound_of(start, end)
+            assert most <= bound + 1e-12
+            used = max(used, most / bound)
+    return used
+
+
+@pytest.mark.parametrize(("warmth", "least"), [(0.0, 0.9), (0.3, 0.5)])
+def test_every_sequence_of_small_problems_is_within_the_bounds(warmth: float, least: float) -> None:
+    """A base with a law for every prefix: chance of an alarm, every interval before it, both by all sequences."""
+    rng, used, alarms = np.random.default_rng([5, 0]), 0.0, 0.0
+    for i in range(6):
+        problem = some_game(rng, 3, 2 + i % 2) if i > 1 else MATCHING
+        S, T, delta = problem.n_states, 7 if problem.n_states == 2 else 5, float(rng.choice([0.2, 0.6, 0.9]))
+        prior = every_start.joint_prior(problem, T, delta, warmth)
+        tables = [some_forecasts(rng, (S**t,), S) for t in range(T)]
+        if i == 0:
+            tables = [np.full((S**t, S), 0.5) for t in range(T)]  # ties throughout
+        states = all_sequences(S, T)
+        laws = by_prefix(tables, states)
+        run = literal(problem, prior, delta, laws, states, warmth)
+        chance = float(chance_of(laws, states) @ (run.alarm_N <= T))
+        assert chance <= delta + 1e-12
+        alarms = max(alarms, chance / delta)
+        test = problem, prior, delta, warmth, 1
+        used = max(used, share_used(run, partial(switching.interval, *test), range(1, T + 1)))
+    assert used > least
+    assert alarms > 0.1
 
 
 @pytest.mark.parametrize(
     "problem", [MATCHING, RPS, lr.DecisionProblem(np.random.default_rng(4).uniform(-1, 1, (3, 2)))]
 )
-def test_no_sequence_breaks_the_bounds_before_an_alarm(problem: lr.DecisionProblem) -> None:
-    """Statements (ii) and (iv) on all sequences and adversarial ones, and (i) by the chances of those sequences."""
+def test_no_long_sequence_breaks_the_bounds_before_an_alarm(problem: lr.DecisionProblem) -> None:
+    """Those that hurt the response."""
     T, delta, warmth = 40, 0.2, 0.15
     rng = np.random.default_rng(2)
     prior = every_start.joint_prior(problem, T, delta, warmth, top=4.0)
-    bound = [within(problem, 1, t, warmth, prior, delta) for t in range(1, T + 1)]
     laws = rng.dirichlet(np.full(problem.n_states, 0.5), (600, T))
     laws[::2] = laws[::2, :1]  # half of the bases say the same all the time
-    pi = problem.quantal_response(laws, warmth)
-    hurt = (pi @ problem.utility).argmin(axis=-1)  # the state that hurts the response most
-    tokens = np.where(rng.random((600, T)) < 0.8, hurt, rng.integers(problem.n_states, size=(600, T)))
-    first, gain = alarm_times(problem, prior, delta, laws, tokens, warmth)
-    assert (first <= T).any()
-    quiet = np.arange(1, T + 1) < first[:, None]
-    total = np.cumsum(gain, axis=1).max(axis=-1)
-    assert np.where(quiet, total - bound, -1).max() < 0
-    assert np.where(quiet, total / bound, 0).max() > 0.5  # the search gets near
-    sums = np.concatenate([np.zeros((600, 1, problem.n_actions)), np.cumsum(gain, axis=1)], axis=1)
-    for start in (2, 10, 30):
-        limit = np.array([within(problem, start, t, warmth, prior, delta) for t in range(start, T + 1)])
-        part = (sums[:, start:] - sums[:, start - 1 : start]).max(axis=-1)
-        assert np.where(quiet[:, start - 1 :], part - limit, -1).max() < 0
+    hurt = (problem.quantal_response(laws, warmth) @ problem.utility).argmin(axis=-1)
+    states = np.where(rng.random((600, T)) < 0.8, hurt, rng.integers(problem.n_states, size=(600, T)))
+    run = literal(problem, prior, delta, laws, states, warmth)
+    assert (run.alarm_N <= T).any()
+    bound_of = partial(switching.interval, problem, prior, delta, warmth, 1)
+    assert share_used(run, bound_of, [1]) > 0.5  # the search gets near
+    share_used(run, bound_of, (2, 10, 30))
 
 
 def test_what_a_fallback_with_its_history_may_cost() -> None:

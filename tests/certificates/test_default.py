@@ -148,22 +148,22 @@ def test_all_capital_is_spent_or_unspent(horizon: int | None) -> None:
     assert first_K.sum() * 3 == pytest.approx(0.5 * 0.75 * 40 / 41) or first_K[0] * 3 > 0.5 * 0.75
 
 
-def test_the_second_bettor_runs_wherever_there_can_be_one() -> None:
+HORIZON, OLD = lr.ExactTest(horizon=100), lr.References("old")
+
+
+@pytest.mark.parametrize(("settings", "runs"), [
+    ({}, True),
+    ({"fallback": lr.Recovery(budget=1.0)}, True),
+    ({"against": lr.Actions() + OLD}, True),
+    ({"against": lr.Actions(per=2), "test": HORIZON}, True),
+    ({"response": lr.QuantalResponse(0.1)}, False),
+    ({"fallback": lr.policies.AdaHedge(MATCHING)}, False),
+    ({"against": OLD, "fallback": lr.UseReference("old")}, False),
+    ({"test": lr.NoTest()}, False),
+])  # fmt: skip
+def test_the_second_bettor_runs_wherever_there_can_be_one(settings: dict[str, Any], runs: bool) -> None:
     """Best responses to states, and a fallback that mixes forecasts."""
-    both, old = lr.Actions() + lr.References("old"), lr.References("old")
-    contexts = {"against": lr.Actions(per=2), "test": lr.ExactTest(horizon=100)}
-    for settings in (
-        {},
-        {"test": lr.ExactTest(delta=0.01)},
-        {"fallback": lr.Recovery(budget=1.0)},
-        {"against": both},
-        contexts,
-    ):
-        assert lr.Guard(MATCHING, **settings).setting.has_second_bettor
-    replaced = {"against": old, "fallback": lr.UseReference("old")}
-    ada = {"fallback": lr.policies.AdaHedge(MATCHING)}
-    for settings in ({"response": lr.QuantalResponse(0.1)}, ada, replaced, {"test": lr.NoTest()}):
-        assert not lr.Guard(MATCHING, **settings).setting.has_second_bettor
+    assert lr.Guard(MATCHING, **settings).setting.has_second_bettor == runs
 
 
 def test_sharpened_best_responses_are_charged_by_the_programmes() -> None:

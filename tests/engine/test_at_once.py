@@ -9,7 +9,7 @@ import lowregret as lr
 from lowregret.engine import Engine, Inputs, Setting
 from lowregret.robust import Robust, algorithm_1
 
-from ..conftest import extra, sweep
+from ..conftest import extra
 from ..literal_theorem import some_game
 
 torch = extra("torch")
@@ -119,14 +119,3 @@ def test_what_is_predicted_is_that_of_the_loop(name: str, known: bool) -> None:
         np.testing.assert_allclose(told, np.stack(expected, axis=1), atol=1e-12)
         late += int((np.asarray(times) < T).sum())
     assert late >= 9
-
-
-@pytest.mark.parametrize("seed", sweep(range(20), usual=2))
-def test_random_games(seed: int) -> None:
-    """All tests on problems of every kind."""
-    rng = np.random.default_rng(100 + seed)
-    for name in TESTS:
-        problem = some_game(rng, 4, 2 if "v-regret" in name else 4)
-        law, state = streams(rng, problem)
-        engine = Engine(setting_for(name, problem))
-        assert engine.alarm_times(law, state).tolist() == by_steps(engine, law, state)

@@ -4,7 +4,6 @@ Each is played step by step, as a recording, saved half-way and taken up again, 
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
@@ -232,19 +231,6 @@ def test_regret_is_to_the_best_actions_in_hindsight(against: str, form: str) -> 
     contexts_NxT = np.zeros((N, T)) if said.context_N is None else said.context_N
     apart = [(lead_NxTxA * (contexts_NxT == x)[..., None]).sum(axis=1).max(axis=-1) for x in np.unique(contexts_NxT)]
     np.testing.assert_allclose(guard.regret, sum(apart) / T, rtol=1e-12)
-
-
-def test_how_many_there_are() -> None:
-    """Seven pairs are refused: contexts and no horizon, and a fallback and what it cannot live with."""
-    assert Counter(map(why_not, ALL)) == {
-        None: 2000,
-        "contexts need a horizon": 1200,
-        "needs that reference": 360,
-        "learns from states under fixed payoffs": 1728,  # changing ones, or numbers
-        "the best response to it may lose every step": 128,
-        "was made for 25 steps": 144,
-        "learns from the states alone": 440,  # scale
-    }
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -10,7 +10,7 @@ from scipy import stats
 
 import lowregret as lr
 from lowregret.certificates import every_start
-from lowregret.certificates.coupled import Charges, kappa
+from lowregret.certificates.coupled import evenly, kappa
 from lowregret.engine import Inputs, prior_of
 from lowregret.engine.step import Gains
 from lowregret.evaluate.adversaries import all_sequences
@@ -133,7 +133,7 @@ def test_the_bound_in_the_end_is_that_of_every_alarm_to_come() -> None:
     guard = lr.Guard(TRADE, test=lr.ExactTest(delta, T), response=lr.QuantalResponse(0.2))
     prior, after = prior_of(guard.setting), guard.setting.play.regret_after(TRADE, T, 0.2)(np.arange(T + 1))
     kappa_K, costs_K = kappa(TRADE, prior.rates_K, 0.2), -np.log(prior.weights_K(1) * delta)
-    before_T = every_start.before_alarm(Charges(kappa_K), prior.rates_K, costs_K, J, np.arange(T + 1))
+    before_T = every_start.before_alarm(evenly(kappa_K), prior.rates_K, costs_K, J, np.arange(T + 1))
     whole = max(before_T[-1], np.max(before_T[:-1] + J + after[-2::-1]))
     assert guard.certificate.regret_bound * T == pytest.approx(whole)
     paid_AxK: Any = 0.0

@@ -122,25 +122,6 @@ def test_a_fallback_that_hears_the_model() -> None:
     assert "not known" in guard.certificate.statement
 
 
-class OwnTest:
-    """Bets as the exact test does, by another name."""
-
-    delta, horizon = 0.1, None
-
-    def watch(self, setting: Any) -> Any:
-        return lr.ExactTest(self.delta).watch(setting)
-
-    def usual_fallback(self, problem: Any) -> lr.Recovery:
-        return lr.Recovery()
-
-
-def test_a_test_promises_nothing_unless_it_was_proved() -> None:
-    found = lr.backtest(lr.Guard(COIN, test=OwnTest()), np.tile([0.9, 0.1], (60, 1)), [1] * 60)
-    assert found.switches
-    given = lr.Guard(COIN, test=OwnTest()).certificate
-    assert (given.at(60).regret_bound, given.tv_bound) == (COIN.span, 1.0)
-
-
 class EarlyGap:
     """Theorem 3.1's test with another threshold: its certificate is not this one's."""
 
@@ -196,9 +177,3 @@ def test_what_it_says_itself_is_passed_on() -> None:
         assert (given.regret_bound, given.tv_bound, given.terms) == (wanted.regret_bound, 0.3, wanted.terms)
         assert given.at(30).regret_bound == wanted.at(30).regret_bound
         assert given.statement == wanted.statement
-
-
-@pytest.mark.parametrize("test", [lr.RegretGap, lr.RegretRate, lr.VRegret, lr.ExactTest, lr.NoTest])
-def test_a_test_with_a_proof_cannot_be_inherited_from(test: type) -> None:
-    """For type checkers: what is changed would keep the promise."""
-    assert test.__final__

@@ -94,7 +94,7 @@ def test_above_one_it_is_hedge_until_it_must_be_clipped(problem: lr.DecisionProb
     assert np.abs(hedge - urn)[:, early].max() < 1e-11
     assert (law.min(-1) < 1e-9).any()  # at the edge
     worse = ((hedge - urn) @ problem.utility).max()  # over states too
-    assert 0 < worse <= certificates.clipping_loss(problem, T**-0.5) + 1e-15
+    assert 0 < worse <= certificates.bounds.clipping_loss(problem, T**-0.5) + 1e-15
 
 
 def test_matching_is_clipped_by_projection() -> None:
@@ -166,8 +166,8 @@ def test_the_term_for_clipping_is_needed_and_vanishes() -> None:
         alone, bound = certificates.hedge(problem, T, rate), urn.regret_bound(problem, T, warmth)
         assert alone < regret <= bound
         assert regret > 0.7 * bound
-    assert certificates.clipping_loss(COIN, 1 / 32) < 1.3e-14
-    assert certificates.clipping_loss(lr.matching(4), 1e-3) < 1e-100
+    assert certificates.bounds.clipping_loss(COIN, 1 / 32) < 1.3e-14
+    assert certificates.bounds.clipping_loss(lr.matching(4), 1e-3) < 1e-100
 
 
 def test_what_is_refused() -> None:

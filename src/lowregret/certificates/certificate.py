@@ -33,14 +33,9 @@ class Promise(ABC):
 
     @abstractmethod
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
-        """What the regret is made of, per step.
+        """What the regret is made of, per step: ``exactly``, by exact worst cases, where they can be computed.
 
-        Parameters
-        ----------
-        fails
-            Where above 0: of actions as they are drawn, but for a chance of e^-fails.
-        exactly
-            By exact worst cases, where they can be computed.
+        Where ``fails`` is above 0: of actions as they are drawn, but for a chance of e^-fails.
         """
 
     def behind_model(self, steps: int) -> float | None:
@@ -50,6 +45,10 @@ class Promise(ABC):
     def interval(self, start: int, end: int) -> float:
         """The most total regret over the steps ``start .. end``, if no alarm was raised by then."""
         raise ValueError(f"this certificate ({self.words.theorem}) speaks of whole episodes only, not of intervals")
+
+    def in_problem(self, problem: DecisionProblem, temperature: float | None) -> "Promise":
+        """The same for one who acts in another problem, by quantal responses."""
+        raise ValueError(f"this certificate ({self.words.theorem}) speaks of its own problem and temperature only")
 
     def certificate(self, steps: int | None) -> "Certificate":
         """The certificate for this many steps; None: they are not known, and ``at`` takes their number."""
@@ -100,20 +99,24 @@ class Certificate:
         """How far next-token distributions are from the base's, on average over steps and under it; None: no promise.
 
         Let tau be the number of tokens seen at the alarm, more than T for none, and TV_t the distance at step t between
-        the distribution in force and the base's, both after the same tokens, which the base draws. Up to step tau the
-        one in force is the base's, so TV_t = 0, and no distance is above 1. An alarm has a chance of at most delta
-        (``tv_bound``), and does not come before the first token is seen, tau >= 1. So
+        the distribution in force and the base's, after the same tokens, which the base draws: 0 up to step tau, at most
+        1 after it. An alarm has a chance of at most delta (``tv_bound``), and tau >= 1. So
 
-            E[(1/T) sum_t TV_t] <= E[(T - tau)^+ / T] = P(tau < T) E[(T - tau) / T | tau < T] <= delta (T - 1) / T.
+            E[(1/T) sum_t TV_t] <= E[(T - tau)^+ / T] <= delta (T - 1) / T.
 
-        The middle is the chance of a switch times the expected share of steps after it, given one; the last is the
-        number. An unknown T gives delta, and so do several episodes, each with its own alarm: an average over them.
+        An unknown T gives delta, and so do several episodes, each with its own alarm: an average over them.
         """
         if self.tv_bound >= 1:  # there is no alarm, or nothing is known of it
             return None
         if self.horizon is None or self.episodes > 1:
             return self.tv_bound / self.episodes
         return self.tv_bound * (self.horizon - 1) / self.horizon
+
+    def _own(self, such: str) -> Promise:
+        """What it was made of, where that has more to say of ``such``."""
+        if self.promise is None or self.episodes > 1 or self.fails:
+            raise ValueError(f"this certificate ({self.theorem}) {such}")
+        return self.promise
 
     def realised(self, confidence: float) -> "Certificate":
         """The same of the actions that are really drawn, with this confidence: what the draws may add is in it.
@@ -122,28 +125,31 @@ class Certificate:
         step. The others are promises of mixed actions, on average over the draws.
         """
         confidence = inputs.probability(confidence, "confidence")
-        fails = -math.log1p(-confidence)
-        if self.promise is None or not self.promise.speaks_of_draws or self.episodes > 1 or self.fails:
-            raise ValueError(f"this certificate ({self.theorem}) speaks of mixed actions only, not of those drawn")
+        such = "speaks of mixed actions only, not of those drawn"
+        if not self._own(such).speaks_of_draws:
+            raise ValueError(f"this certificate ({self.theorem}) {such}")
         if self.horizon is None:
             raise ValueError("realised is that of a number of steps: certificate.at(step).realised(confidence)")
         statement = f"Of the actions that are drawn, with a chance of {confidence:.6g} at least. {self.statement}"
-        return replace(self, fails=fails, statement=statement).at(self.horizon)
+        return replace(self, fails=-math.log1p(-confidence), statement=statement).at(self.horizon)
 
     def interval(self, start: int, end: int) -> float:
         """The most *total* regret to any action over the steps ``start .. end`` (from 1), if no alarm came by then.
 
         No interval before an alarm is bad, wherever it begins.
         """
-        if self.promise is None or self.episodes > 1 or self.fails:
-            raise ValueError(f"this certificate ({self.theorem}) speaks of whole episodes only, not of intervals")
-        start = inputs.whole(start, "start")
-        end = inputs.whole(end, "end")
-        if start > end:
-            raise ValueError(f"start must be at most end, got {start} and {end}")
-        if self.horizon is not None and end > self.horizon:
-            raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
-        return self.promise.interval(start, end)
+        promise = self._own("speaks of whole episodes only, not of intervals")
+        end = inputs.whole(end, "end", most=self.horizon)
+        return promise.interval(inputs.whole(start, "start", most=end), end)
+
+    def for_problem(self, problem: DecisionProblem, temperature: float | None = None) -> "Certificate":
+        """That of ``VRegret`` speaks of every problem with two states (Theorem C.4): how much it promises for yours.
+
+        For one who acts by quantal responses; 1/sqrt(horizon) is the temperature.
+        """
+        promise = self._own("is for one episode: ask the certificate of the setting; chances of a switch add up")
+        given = promise.in_problem(problem, temperature).certificate(self.horizon)
+        return given.sharpen() if self.exactly else given
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
@@ -217,7 +223,9 @@ class Certificate:
             held = ", ".join(f"{self.at(t).regret_bound:.4f} after {t}" for t in (1_000, 100_000))
             lines.append(f"  regret  <= at(t).regret_bound per step after t, on every sequence: {held}")
         else:
-            lines.append(f"  regret  <= {self.regret_bound:.4f} per step, on every sequence of states" + self._units())
+            own = self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0
+            units = "" if own else f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
+            lines.append(f"  regret  <= {self.regret_bound:.4f} per step, on every sequence of states{units}")
         if self.against_model is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
             lines.append(f"  model   <= {self.against_model:.4f} per step behind the model itself{until}")
@@ -233,11 +241,6 @@ class Certificate:
         lines.append(f"  {self.statement}")
         lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
         return "\n".join(lines)
-
-    def _units(self) -> str:
-        if self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0:
-            return ""
-        return f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
 
 
 @final

@@ -14,6 +14,7 @@ import numpy as np
 from .. import inputs
 from ..problems import DecisionProblem
 from . import best_response
+from .bounds import Bound
 
 _ROUND_UP = 1 + 1e-12  # bisection ends within a few units in the last place of v; logarithms are that exact too
 _NEAR = 512
@@ -39,15 +40,13 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any) -> Any:
     (0.00435, 0.01543)
     """
     rate, eta = np.asarray(rate, dtype=np.float64), np.asarray(temperature, dtype=np.float64)
-    if not (np.all(rate >= 0) and np.all(np.isfinite(rate))):
-        raise ValueError(f"rate must be finite numbers >= 0, got {rate}")
-    best = bool(np.all(eta == 0))
-    if not (best or np.all(eta > 0)) or not np.all(np.isfinite(eta)):
-        raise ValueError(f"temperature must be positive finite numbers, or 0 at every step, got {eta}")
+    best, none = np.all(eta == 0), np.zeros(np.broadcast_shapes(rate.shape, eta.shape))
+    if not (best or np.all(eta > 0)):
+        raise ValueError(f"temperature must be positive numbers, or 0 at every step, got {eta}")
     if problem.n_actions == 1 or problem.span == 0:
-        return np.zeros(np.broadcast_shapes(rate.shape, eta.shape))
+        return none
     if best:
-        return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, eta.shape)).copy()
+        return best_response.kappa(problem, rate) + none
     # In this order nothing underflows, however small the payoffs are.
     ratio = (rate * problem.contrast) * (problem.contrast / eta)
     return rate * eta * _coupling(ratio, problem.n_actions - 1) * _ROUND_UP
@@ -74,19 +73,8 @@ def lambert_of_exp(exponent: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Charges:
-    """The charges of the first n steps at each rate, from above: n ``[N]`` -> ``[N, K]``; they never fall with n."""
-
-    kappa_K: np.ndarray  # of every step
-
-    def __call__(self, steps_N: np.ndarray) -> np.ndarray:
-        sums_NxK: np.ndarray = np.asarray(steps_N, dtype=np.float64)[:, None] * self.kappa_K
-        return sums_NxK
-
-
-@dataclass(frozen=True, eq=False)
 class ScheduledCharges:
-    """The same along the temperatures of an unknown horizon, eta_t = c / sqrt(t + S - 1).
+    """The charges of the first n steps along the temperatures of an unknown horizon, eta_t = c / sqrt(t + S - 1).
 
     kappa is convex in the temperature (it is a maximum of linear functions of it), so the kappa of a mean temperature
     would be too small, and chords between knots are large enough: their sums are sums of temperatures.
@@ -119,10 +107,15 @@ class ScheduledCharges:
         return more_NxK
 
 
-def charges(
-    problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None
-) -> Charges | ScheduledCharges:
-    """What bets at these rates are charged in total over 0 .. ``steps`` steps; temperature None: along the schedule.
+def evenly(kappa_K: np.ndarray) -> Bound:
+    """The charges of the first n steps if each is charged the same: ``[N]`` -> ``[N, K]``."""
+    return lambda steps_N: np.multiply.outer(steps_N, kappa_K)
+
+
+def charges(problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None) -> Bound:
+    """What bets at these rates are charged at most in the first n of ``steps`` steps: n ``[N]`` -> ``[N, K]``.
+
+    It never falls with n. Temperature None: along the schedule.
 
     >>> from lowregret import matching
     >>> charges(matching(), [0.1, 0.2], 1000, None)(np.array([0, 10, 1000])).round(3).tolist()
@@ -130,7 +123,7 @@ def charges(
     """
     rates_K = np.atleast_1d(np.asarray(rates_K, dtype=np.float64))
     if temperature is not None:
-        return Charges(kappa(problem, rates_K, temperature))
+        return evenly(kappa(problem, rates_K, temperature))
     near = np.arange(min(steps, _NEAR) + 1.0)
     count = 2 + math.ceil(math.log(max(steps, _NEAR) / _NEAR) / (2 * math.log(_KNOT_RATIO)))
     far = np.geomspace(_NEAR, steps, count).round()[1:] if steps > _NEAR else near[:0]

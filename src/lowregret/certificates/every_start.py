@@ -87,23 +87,12 @@ def joint_prior(
     share: float = 1.0,
     opening: float = 0.0,
 ) -> Prior:
-    """The prior of the every-start test.
+    """The prior of the every-start test, for so many comparators (the actions by default).
 
-    Parameters
-    ----------
-    horizon
-        None where it is not known: 40 rates then, (top / J) 2^-k.
-    temperature
-        1/sqrt(horizon) by default; the main rate depends on it.
-    top
-        No rate is above top / J: larger ones alarm on models that are miscalibrated but useful.
-    comparators
-        How many; the actions by default.
-    share
-        Of all capital, what bets on comparators; a second bettor has the rest.
-    opening
-        With an unknown horizon: how much of it goes to the first start alone. 1/2 gives that 3/4 of all, and later ones
-        half of what they would have.
+    The main rate depends on the temperature, 1/sqrt(horizon) by default. No rate is above ``top`` / J: larger ones
+    alarm on models that are miscalibrated but useful. With an unknown horizon there are 40 rates, (top / J) 2^-k, and
+    ``opening`` of their capital goes to the first start alone: 1/2 gives that 3/4 of all, and later ones half of what
+    they would have. ``share`` of all capital bets on comparators; a second bettor has the rest.
 
     >>> from lowregret import matching
     >>> joint_prior(matching(), 1024, delta=2 / 1024).rates_K.round(3).tolist()

@@ -1,7 +1,7 @@
 """What is promised, one class a kind of promise: its numbers by the statements of this folder, and its words."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..abilities import ability
 from ..problems import DecisionProblem, two_states
 from . import bounds, by_counts, switching
 from .bounds import Bound, Terms, worst_alarm
-from .certificate import Certificate, Promise, Words
+from .certificate import Promise, Words
 from .coupled import late_factor
 from .every_start import Prior
 
@@ -50,10 +50,9 @@ class Switches(Promise):
         The chance of a false alarm that a class of steps is tested at.
     against
         Who the regret is to.
-    counts_model
-        Whether the fallback's bound is to the model's response too.
-    payoffs_change
-        Whether ``problem`` is only the widest of those that may come: nothing is exact then.
+    counts_model, payoffs_change
+        Whether the fallback's bound is to the model's response too; whether ``problem`` is only the widest of those
+        that may come: nothing is exact then.
     """
 
     temperature: float | None
@@ -201,6 +200,8 @@ class OverFallback(Promise):
     ----------
     passes
         What passes, per step: called with ``problem``, ``steps`` and ``temperature``.
+    for_any_problem
+        Whether it is for every problem with two states, and ``problem`` is ``WIDEST`` (Theorem C.4).
     """
 
     temperature: float | None
@@ -208,11 +209,18 @@ class OverFallback(Promise):
     horizon: int | None
     theorem: str
     passes: Callable[..., Terms]
+    for_any_problem: bool = False
 
     @property
     def words(self) -> Words:
         name = getattr(self.fallback, "name", type(self.fallback).__name__)
-        statement = f"At most the regret of {name} from the first step on, plus what passes before the alarm."
+        statement = ""
+        if self.for_any_problem:
+            statement = (
+                "In any problem with two states: for_problem(problem, temperature) gives the number for yours, this is "
+                "for the one of two actions in which most is at stake. "
+            )
+        statement += f"At most the regret of {name} from the first step on, plus what passes before the alarm."
         if self.known(self.horizon or 1) is None:
             statement += f" The regret of {name} is not known: it enters as the span."
         acts = getattr(self.fallback, "acts", not hasattr(self.fallback, "predict"))
@@ -234,38 +242,12 @@ class OverFallback(Promise):
         passes = self.passes(problem=self.problem, steps=steps, temperature=self.temperature)
         return {"fallback": lost, **passes}
 
-    def for_any_problem(self) -> "AnyProblemCertificate":
-        """What it is in its own problem, which should be ``WIDEST``, and in every other."""
-        given = self.certificate(self.horizon)
-        own = {f.name: getattr(given, f.name) for f in fields(given)}
-        first = "In any problem with two states; the number is for the one of two actions in which most is at stake. "
-        return AnyProblemCertificate(**own | {"statement": first + given.statement, "of": self})
-
-
-@final
-@dataclass(frozen=True)
-class AnyProblemCertificate(Certificate):
-    """A guarantee for every problem with two states (Theorem C.4): ``for_problem`` says how much for yours.
-
-    Its own ``regret_bound`` is for the problem with two actions in which most is at stake.
-    """
-
-    of: OverFallback = field(kw_only=True, repr=False, compare=False)
-
-    def for_problem(self, problem: DecisionProblem, temperature: float | None = None) -> Certificate:
-        """The guarantee for one who acts in ``problem`` by quantal responses; 1/sqrt(horizon) is the temperature."""
+    def in_problem(self, problem: DecisionProblem, temperature: float | None) -> Promise:
+        if not self.for_any_problem:
+            return super().in_problem(problem, temperature)
         two_states(problem)
-        if self.episodes > 1:
-            raise ValueError(
-                f"for_problem speaks of one episode, and this certificate is for {self.episodes}: ask the certificate "
-                "of the guard's rule; the chances of a switch add up over episodes"
-            )
-        eta = self.of.temperature if temperature is None else inputs.positive(temperature, "temperature")
-        given = replace(self.of, problem=problem, temperature=eta).certificate(self.horizon)
-        return given.sharpen() if self.exactly else given
-
-    def __str__(self) -> str:
-        return super().__str__() + "\n  for_problem(problem, temperature) gives the number for yours"
+        eta = self.temperature if temperature is None else inputs.positive(temperature, "temperature")
+        return replace(self, problem=problem, temperature=eta, for_any_problem=False)
 
 
 # Promises of promises

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..problems import Payoff
 from .bounds import Bound, worst_alarm
-from .coupled import Charges
+from .coupled import evenly
 from .every_start import Prior, before_alarm
 from .switching import log_costs_K
 
@@ -61,26 +61,21 @@ class RealisedCertificate:
         return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
-        known = "an unknown number" if self.horizon is None else f"{self.horizon}"
-        lines = [f"Certificate ({self.theorem}), {self.steps} of {known} steps"]
-        units = self.problem.regret_in_payoffs
+        known, units = "an unknown number" if self.horizon is None else f"{self.horizon}", self.regret_bound_in_payoffs
         when = "over the steps so far" if self.horizon is None else "in the end"
-        lines.append(
-            f"  regret  <= {self.regret_bound:.4f} per step {when} ({units(self.regret_bound):.4g} in payoffs)"
-        )
+        lines = [
+            f"Certificate ({self.theorem}), {self.steps} of {known} steps",
+            f"  regret  <= {self.regret_bound:.4f} per step {when} ({units:.4g} in payoffs)",
+        ]
         if self.steps:
-            lines.append(
-                f"  so far  <= {self.bound_so_far:.4f} per step by the charges paid, whatever came; it was "
-                f"{self.regret_so_far:.4f}"
-            )
+            paid, was = f"{self.bound_so_far:.4f} per step by the charges paid", f"{self.regret_so_far:.4f}"
+            lines.append(f"  so far  <= {paid}, whatever came; it was {was}")
         if self.if_stopped is not None:
             lines.append(
                 f"  stopped <= {self.if_stopped:.4f} per step in the end, if from here on the fallback is played"
             )
-        lines.append(f"  TV      <= {self.tv_bound:.3g} from the model's own distribution")
-        lines.append(f"  {self.statement}")
-        lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
-        return "\n".join(lines)
+        lines += [f"  TV      <= {self.tv_bound:.3g} from the model's own distribution", f"  {self.statement}"]
+        return "\n".join([*lines, *(f"  assuming {assumption}" for assumption in self.assumptions)])
 
 
 class PaidTest(NamedTuple):
@@ -121,7 +116,7 @@ class PaidTest(NamedTuple):
         """
         assert self.kappa_K is not None
         assert self.horizon is not None
-        charged, left = Charges(self.kappa_K), self.horizon - steps
+        charged, left = evenly(self.kappa_K), self.horizon - steps
 
         def before(more_N: np.ndarray) -> np.ndarray:
             return before_alarm(charged, self.prior.rates_K, costs_RxK, self.span, steps + more_N)

@@ -48,7 +48,7 @@ import numpy as np
 from ..problems import DecisionProblem
 from . import best_response
 from .bounds import Bound
-from .coupled import Charges, charges
+from .coupled import charges, evenly
 from .every_start import Prior, before_alarm
 
 _NEAR = 1 << 14  # steps
@@ -70,7 +70,7 @@ def before(
     """
     rates_K, rounds = prior.rates_K, -(-steps // lag)
     if exactly and temperature == 0:
-        charged: Bound = Charges(best_response.exact_kappa(problem, rates_K))
+        charged = evenly(best_response.exact_kappa(problem, rates_K))
     elif temperature is None and lag > 1:
         # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
         each = concave_charges(charges(problem, rates_K, rounds, None), rounds)
@@ -81,13 +81,7 @@ def before(
 
 
 def interval(
-    problem: DecisionProblem,
-    prior: Prior,
-    delta: float,
-    temperature: float | None,
-    lag: int,
-    start: int,
-    end: int,
+    problem: DecisionProblem, prior: Prior, delta: float, temperature: float | None, lag: int, start: int, end: int
 ) -> float:
     """Statement (ii), for one context: any comparator over the steps start .. end, where no alarm was raised by then.
 

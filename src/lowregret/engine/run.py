@@ -26,7 +26,7 @@ from .fallbacks import Fallback
 from .layout import Layout, Views
 from .learners import FollowLearner, play_of
 from .responses import BestResponse, QuantalResponse, Response, best_actions
-from .step import Inputs, Numbers, Outcome, Outcomes, States, Step
+from .step import Inputs, Numbers, Outcome, States, Step
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Setting:
         inputs.of_kind(self.response, Response, "response", "BestResponse() or QuantalResponse()")
         such = "Recovery(), UseReference() or a policy"
         inputs.of_kind(self.fallback, (Fallback, Policy, Predictor), "fallback", such)
-        self.outcomes: Outcomes = Numbers(problem) if isinstance(problem, Payoff) else States(problem, self.xp)
+        self.outcomes: States | Numbers = Numbers(problem) if isinstance(problem, Payoff) else States(problem, self.xp)
         # All bounds depend on its span, contrast and number of actions alone.
         self.payoff_range = cast(DecisionProblem, problem.payoff_range if problem.is_changing else problem)
         self.has_fixed_payoffs = not problem.is_changing and self.outcomes.n_states > 0

@@ -1,6 +1,6 @@
 """A step: all that is known before its outcome, and what follows from it. Only here do states and numbers differ."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,46 +62,30 @@ class Outcome(NamedTuple):
     chance_N: Any  # what the model had given to it
 
 
-class Outcomes(Protocol):
-    """What outcomes are: states, of which a forecast is a distribution, or numbers."""
-
-    n_actions: int
-    n_states: int  # 0: numbers
-    payoffs: Any  # the problem's own, [A, S] or a Payoff
-
-    def whole(self, forecast: Any) -> Any:
-        """A forecast as it was given, with chances that sum to one exactly."""
-
-    def worth(self, forecast: Any, payoffs: Any, clock_N: Any) -> Any:
-        """What each action is worth by a forecast, ``[N, A]``."""
-
-    def cells(self, step: Step, over_NxExA: Any) -> tuple[Any, Any, float]:
-        """States, or the cells M that a forecast of a number makes.
-
-        Returns their weights ``[N, M]``, the gain ``[N, E, M]`` of the mixed actions ``over`` in each, and the weight
-        of the outcome itself, which is above 0 for samples.
-        """
-
-    def observed(self, step: Step, outcome_N: Any) -> Outcome: ...
-
-
 class States:
     """Outcomes are states; a forecast is their distribution."""
 
     def __init__(self, problem: DecisionProblem, xp: Any) -> None:
         self.n_actions, self.n_states = problem.utility.shape
-        self.xp, self.payoffs = xp, xp.asarray(np.array(problem.utility))
+        self.xp, self.payoffs = xp, xp.asarray(np.array(problem.utility))  # the problem's own
         self.utility_AxS = np.asarray(problem.utility).tolist()  # numbers, for which no device need be asked
 
     def whole(self, forecast: Any) -> Any:
+        """A forecast as it was given, with chances that sum to one exactly."""
         return forecast / row_sums(forecast)
 
     def worth(self, forecast: Any, payoffs: Any, clock_N: Any) -> Any:
+        """What each action is worth by a forecast, ``[N, A]``."""
         if payoffs.ndim == 2:
             return forecast @ payoffs.T
         return (payoffs @ forecast[..., None])[..., 0]
 
     def cells(self, step: Step, over_NxExA: Any) -> tuple[Any, Any, float]:
+        """The M states, or the cells that a forecast of a number makes, in which bets are charged.
+
+        Returns their weights ``[N, M]``, the gain ``[N, E, M]`` of the mixed actions ``over`` in each, and the weight
+        of the outcome itself, which is above 0 for samples.
+        """
         return step.forecast, over_NxExA @ step.payoffs, 0.0
 
     def observed(self, step: Step, state_N: Any) -> Outcome:
@@ -118,7 +102,7 @@ class Numbers:
     def __init__(self, payoff: Payoff) -> None:
         self.n_actions, self.payoffs = payoff.n_actions, payoff
 
-    def whole(self, forecast: Forecast) -> Forecast:
+    def whole(self, forecast: Any) -> Any:
         return forecast
 
     def worth(self, forecast: Forecast, payoffs: Payoff, clock_N: Any) -> Any:

@@ -152,7 +152,7 @@ class ShrunkUrn(Predictor):
                 "have linear regret on some sequence; use PolyaUrn, or a policy such as Hedge or AdaHedge"
             )
         A, J = self.problem.n_actions, self.problem.span
-        clips = A == 2 or certificates.matching_scale(self.problem) is not None
+        clips = A == 2 or certificates.bounds.matching_scale(self.problem) is not None
         best = math.sqrt(8 * math.log(A)) / J if A > 1 and J > 0 else 1.0
         c = (best if clips else min(best, 1.0)) if self.c is None else inputs.positive(self.c, "c")
         if c > 1 and not clips:
@@ -215,7 +215,7 @@ class ShrunkUrn(Predictor):
         own = partial(every_start.hedge_after, problem, self.c / (self.horizon * temperature))
         if self.c <= 1:
             return own
-        cost = certificates.clipping_loss(problem, temperature)
+        cost = certificates.bounds.clipping_loss(problem, temperature)
         clipped = max(0, steps - 1 - math.floor(self.horizon / self.c))
         return lambda left_N: own(left_N) + np.minimum(left_N, clipped) * cost
 

@@ -131,8 +131,8 @@ class GapWatch(QuantalWatch):
         test, log_A = self.test, math.log(self.problem.n_actions)
         variance = test.variance(self.problem)
         if test.horizon is None:
-            drift = certificates.summed_temperature(self.problem, t, self.eta)
-            return drift * log_A + (variance * certificates.anytime_log(t, test.delta) * t) ** 0.5
+            drift = certificates.bounds.summed_temperature(self.problem, t, self.eta)
+            return drift * log_A + (variance * certificates.bounds.anytime_log(t, test.delta) * t) ** 0.5
         if self.table_T is not None:
             return constant(self.table_T, t)[astype(t, namespace(t).int64)]
         return t * (self.eta * log_A) + math.sqrt(variance * (1 + test.alpha) * math.log(test.horizon)) * t**0.5

@@ -11,7 +11,7 @@ The V-regret after t steps has a closed form, with n1 the number of ones,
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
 
@@ -88,7 +88,7 @@ class VRegret(QuantalTest):
         spacing = float(np.diff(self.tips, prepend=0.0, append=1.0).max())  # 0 and 1 counted among the tips
         passes = partial(certificates.bounds.theorem_c_4, v_regret=v_regret, spacing=spacing)
         promise = self.promise(setting, theorem, passes)
-        return promise.for_any_problem() if setting.problem == WIDEST else promise.certificate(steps)
+        return replace(promise, for_any_problem=setting.problem == WIDEST).certificate(steps)
 
 
 class VWatch(QuantalWatch):
