@@ -35,10 +35,9 @@ def acted(temperature: float | None, fallback: str | None) -> str:
     return f"every step is acted on by the {response}{then}"
 
 
-@final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Switches(Promise):
-    """The exact test, and a fallback from its alarm on: statements (ii) and (iv), as in ``switching``.
+class WithFallback(Promise):
+    """A fallback is played: from an alarm on, or from the first step.
 
     Parameters
     ----------
@@ -46,26 +45,45 @@ class Switches(Promise):
         Of the response; None: the schedule for an unknown horizon.
     fallback, regret_after
         What it is called, and what it loses at most.
-    delta
-        The chance of a false alarm that a class of steps is tested at.
-    against
-        Who the regret is to.
-    counts_model, payoffs_change
-        Whether the fallback's bound is to the model's response too; whether ``problem`` is only the widest of those
-        that may come: nothing is exact then.
+    lag
+        How many of them take turns, each with a class of steps.
+    counts_model
+        Whether its bound is to the model's response too.
     """
 
     temperature: float | None
     fallback: str
     regret_after: After
+    lag: int = 1
+    counts_model: bool = False
+    speaks_of_draws: ClassVar[bool] = True
+
+    def after(self, rounds: int) -> Bound:
+        """F, over all classes of up to ``rounds`` steps each."""
+        own = self.regret_after(self.problem, rounds, self.temperature)
+        return switching.after_alarm(own, self.problem.span, self.lag, rounds)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Switches(WithFallback):
+    """The exact test, and a fallback from its alarm on: statements (ii) and (iv), as in ``switching``.
+
+    Parameters
+    ----------
+    delta
+        The chance of a false alarm that a class of steps is tested at.
+    against
+        Who the regret is to.
+    payoffs_change
+        Whether ``problem`` is only the widest of those that may come: nothing is exact then.
+    """
+
     prior: Prior
     delta: float
     contexts: int = 1
-    lag: int = 1
     against: str = "every action"
-    counts_model: bool = False
     payoffs_change: bool = False
-    speaks_of_draws: ClassVar[bool] = True
 
     @property
     def words(self) -> Words:
@@ -103,11 +121,6 @@ class Switches(Promise):
         theorem = f"the exact test on {self.against}{late}{unknown}"
         return Words(theorem, statement, (acted(self.temperature, self.fallback), *assumptions))
 
-    def after(self, rounds: int) -> Bound:
-        """F, over all classes of up to ``rounds`` steps each."""
-        own = self.regret_after(self.problem, rounds, self.temperature)
-        return switching.after_alarm(own, self.problem.span, self.lag, rounds)
-
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
         span, rounds, draws = self.problem.span, -(-steps // self.lag), dict[str, float]()
         end, exactly = self.lag * rounds, exactly and not self.payoffs_change
@@ -140,19 +153,10 @@ class Switches(Promise):
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FromTheStart(Promise):
-    """A fallback that is played from the first step on: no alarm, and no promise to leave anything unchanged.
+class FromTheStart(WithFallback):
+    """A fallback that is played from the first step on: no alarm, and no promise to leave anything unchanged."""
 
-    With a ``lag`` this many of them take turns. ``counts_model``: its bound is to the model's response too.
-    """
-
-    temperature: float | None
-    fallback: str
-    regret_after: After
     tv_bound: float = 1.0
-    lag: int = 1
-    counts_model: bool = False
-    speaks_of_draws: ClassVar[bool] = True
 
     @property
     def words(self) -> Words:
@@ -161,12 +165,9 @@ class FromTheStart(Promise):
         return Words(f"{self.fallback}, without a test", statement, assumptions)
 
     def lost(self, steps: int) -> float:
-        """In total; where it is known, however the steps are spread over the classes: none has more than ``rounds``."""
-        rounds, span = -(-steps // self.lag), self.problem.span
-        own = self.regret_after(self.problem, rounds, self.temperature)
-        if own is None:
-            return span * steps
-        return float(switching.after_alarm(own, span, self.lag, rounds)(np.array([self.lag * rounds]))[0])
+        """In total, however the steps are spread over the classes: none has more than ``rounds``."""
+        rounds = -(-steps // self.lag)
+        return min(self.problem.span * steps, float(self.after(rounds)(np.array([self.lag * rounds]))[0]))
 
     def terms(self, steps: int, fails: float = 0.0, exactly: bool = False) -> Terms:
         draws = {"draws": float(switching.luck(self.problem.span, steps, fails)) / steps} if fails else {}

@@ -35,7 +35,6 @@ class RealisedCertificate:
     regret_bound: float  # over the whole horizon (over the steps so far, where that is unknown)
     bound_so_far: float  # over the steps so far: by the charges that were paid, whatever came
     regret_so_far: float  # what it was
-    if_stopped: float | None  # over the whole horizon, if from here on the fallback is played
     tv_bound: float
     statement: str
     assumptions: tuple[str, ...]
@@ -70,10 +69,6 @@ class RealisedCertificate:
         if self.steps:
             paid, was = f"{self.bound_so_far:.4f} per step by the charges paid", f"{self.regret_so_far:.4f}"
             lines.append(f"  so far  <= {paid}, whatever came; it was {was}")
-        if self.if_stopped is not None:
-            lines.append(
-                f"  stopped <= {self.if_stopped:.4f} per step in the end, if from here on the fallback is played"
-            )
         lines += [f"  TV      <= {self.tv_bound:.3g} from the model's own distribution", f"  {self.statement}"]
         return "\n".join([*lines, *(f"  assuming {assumption}" for assumption in self.assumptions)])
 
@@ -151,14 +146,13 @@ def certify_run(by: PaidTest, run: Run) -> RealisedCertificate:
     before_N = np.minimum(np.maximum(before_N, 0.0), taken_N * J)
     since_N = np.where(late_N, step_N - run.alarm_N, 0)
     so_far_N = never_N + np.where(late_N, before_N + by.lag * J + by.fallbacks(since_N), before_N)  # in total
-    ends_N, stopped = so_far_N, None
+    ends_N = so_far_N
     if T is not None:
         left_N = np.where(late_N, T - run.alarm_N, 0)
         ends_N = np.where(late_N, run.at_alarm_N + (by.lag - 1) * J + by.fallbacks(left_N), -math.inf)
         if not late_N.all():
             excess_RxK = (paid_NxRxK - step_N[:, None, None] * by.kappa_K)[~late_N].max(axis=0)
             ends_N = np.where(late_N, ends_N, by.in_the_end(excess_RxK + costs_RxK, int(step_N[~late_N].min())))
-            stopped = float(np.max((run.lead_N + never_N + by.fallbacks(T - over_N))[~late_N]) / T)
         ends_N = ends_N + never_N
     steps_N = run.past_steps_N + (over_N if T is None else T)
     bound = np.max((run.past_lost_N + ends_N) / np.maximum(steps_N, 1), initial=0.0)
@@ -170,7 +164,6 @@ def certify_run(by: PaidTest, run: Run) -> RealisedCertificate:
         regret_bound=float(min(J, bound)),
         bound_so_far=float(min(J, np.max(so_far_N / np.maximum(over_N, 1), initial=0.0))),
         regret_so_far=float(np.max(run.lead_N / np.maximum(step_N, 1), initial=-math.inf)) if step_N.size else 0.0,
-        if_stopped=stopped,
         tv_bound=min(1.0, by.tv_bound * episodes),
         statement=several + classes + "Until an alarm, regret is below what the bets were charged and need for one; "
         "from then on the regret at the alarm, and what the fallback loses.",

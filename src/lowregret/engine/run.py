@@ -347,25 +347,15 @@ class Engine:
         return Played(forecast_NxTxS, answered(forecast_NxTxS), fallback_NxTxA, state_NxT, step_T)
 
     def _alarms(self, forecast_NxTxS: Any, state_NxT: Any) -> Any:
-        """Step by step where a test has no other way: which steps ``[N, T]`` are at or above its threshold.
-
-        It ends where all have been.
-        """
-        xp, watch, play, (n, T) = self.xp, self.setting.watch, self.setting.play, state_NxT.shape
-        memory, found = self.of_class(self.start(n), 0), []
-        had_N = never_N = state_NxT[:, 0] < 0
-        for t in range(T):
-            clock_N = xp.zeros(n, dtype=xp.float64) + t
-            step = self.before(Inputs(forecast_NxTxS[:, t]), clock_N, never_N)
-            step = play.prepare(memory, step) if watch.compares else step
-            outcome = self.setting.outcomes.observed(step, state_NxT[:, t])
-            found.append(watch.update(memory, step, outcome, clock_N + 1, lambda level_N: never_N) >= watch.threshold)
-            had_N = had_N | found[-1]
-            if xp is np and self.can_alarm and had_N.all():
+        """Step by step where a test has no other way: which steps ``[N, T]`` raise an alarm; it ends where all have."""
+        rows, found = self.start(state_NxT.shape[0]), []
+        for t in range(state_NxT.shape[1]):
+            step = self.advise(rows, t + 1, Inputs(forecast_NxTxS[:, t]))
+            rows, signals = self.observe(rows, t + 1, step, state_NxT[:, t])
+            found.append(signals.alarm_N)
+            if self.xp is np and (self.head.open(rows).alarm > 0).all():
                 break
-            if watch.compares:
-                play.update(memory, step, outcome, (clock_N + 1)[:, None])
-        return xp.stack(found, axis=-1)
+        return self.xp.stack(found, axis=-1)
 
     def predictions(self, forecast_NxTxS: Any, state_NxT: Any, times_N: Any) -> Any:
         """The predictions ``[N, T, S]``: the model's until the alarm at ``times_N``, then the fallback's."""

@@ -6,10 +6,8 @@ from typing import Any
 
 from ..certificates.bounds import Terms
 from ..certificates.promises import OverFallback
-from ..engine.bets import Alarmed, Played
-from ..engine.layout import Shapes, Views
+from ..engine.bets import Played, Watch
 from ..engine.learners import FollowLearner
-from ..engine.step import Outcome, Step
 from ..predictors import PolyaUrn
 
 
@@ -20,7 +18,7 @@ class QuantalTest(ABC):
     delta: float
 
     @abstractmethod
-    def watch(self, setting: Any) -> "QuantalWatch":
+    def watch(self, setting: Any) -> Watch:
         """The test at work in a setting."""
 
     def usual_fallback(self, problem: Any) -> PolyaUrn:
@@ -39,11 +37,10 @@ class QuantalTest(ABC):
         )
 
 
-class QuantalWatch(ABC):
+class QuantalWatch(Watch):
     """A test of the paper at work: an alarm where the level that ``update`` returns is at or above ``threshold``."""
 
-    threshold, fresh_level, in_logs = 0.0, 0.0, False
-    compares = False  # whether it needs the response to the fallback before an alarm
+    threshold, fresh_level = 0.0, 0.0
 
     def __init__(self, test: Any, setting: Any) -> None:
         name = type(test).__name__
@@ -56,20 +53,6 @@ class QuantalWatch(ABC):
             )
         if setting.lag > 1:
             raise ValueError(f"{name} needs lag=1: ExactTest takes outcomes that come late")
-
-    @abstractmethod
-    def shapes(self) -> Shapes:
-        """What is remembered, all zero at first."""
-
-    def start(self, memory: Views) -> None:
-        return None
-
-    @abstractmethod
-    def update(self, memory: Views, step: Step, outcome: Outcome, number_N: Any, alarmed: Alarmed) -> Any:
-        """The level ``[N]`` after the outcome of a step."""
-
-    def suspect(self, memory: Views, n: int) -> None:
-        return None
 
 
 def earned(utility_AxS: list[list[float]], mixed_NxTxA: Any, played: Played) -> Any:
