@@ -164,10 +164,15 @@ def free_rate_bound(problem: DecisionProblem, steps: Any, temperature: float, lo
     """
     if problem.n_actions == 1 or problem.span == 0:
         return 0.0 * np.asarray(steps, dtype=np.float64)
+    root = np.sqrt(np.asarray(log_cost) / (2 * np.asarray(steps, dtype=np.float64)))
     if temperature == 0:
-        return problem.contrast * np.sqrt(np.asarray(log_cost) * np.asarray(steps, dtype=np.float64) / 2)
-    reach = problem.contrast / temperature * np.sqrt(np.asarray(log_cost) / (2 * np.asarray(steps, dtype=np.float64)))
-    return steps * temperature * lambert_of_exp(math.log(problem.n_actions - 1) + reach - 1)
+        return problem.contrast * steps * root
+    return steps * temperature * _free_rate_odds(problem, temperature, root)
+
+
+def _free_rate_odds(problem: DecisionProblem, temperature: float, root: Any) -> Any:
+    """v = W((A-1) e^(m-1)), m = R root / eta."""
+    return lambert_of_exp(math.log(problem.n_actions - 1) + problem.contrast / temperature * root - 1)
 
 
 def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost: float) -> float:
@@ -180,7 +185,7 @@ def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost
     if problem.n_actions == 1 or problem.contrast == 0:
         return math.inf  # nothing is random about a gain: the larger the rate, the better
     root = math.sqrt(log_cost / (2 * steps))
-    v = float(lambert_of_exp(math.log(problem.n_actions - 1) + problem.contrast / temperature * root - 1))
+    v = float(_free_rate_odds(problem, temperature, root))
     return 4 * root * (1 + v) / (v * problem.contrast)
 
 

@@ -75,17 +75,19 @@ class Setting:
 
     def certify(self, steps: int | None) -> Certificate:
         """What is promised of so many steps (None: any number) before the first of them."""
-        given = self.test.certify(self, steps) if isinstance(self.test, Certifies) else None
-        if given is not None:
-            of_this = isinstance(given, Certificate) and given.problem == self.payoff_range and given.horizon == steps
-            if not of_this or not 0 <= given.tv_bound <= 1:
-                raise ValueError(
-                    f"certify of {type(self.test).__name__} must return None, or a Certificate for this problem and "
-                    f"{steps} steps with a tv_bound in [0, 1], got {inputs.shown(given)}"
-                )
-            return given
-        called = f"{type(self.test).__name__}, of which nothing was proved"
-        return Unproved(problem=self.payoff_range, tv_bound=1.0, called=called).certificate(steps)
+        given, name = (
+            self.test.certify(self, steps) if isinstance(self.test, Certifies) else None,
+            type(self.test).__name__,
+        )
+        if given is None:
+            called = f"{name}, of which nothing was proved"
+            return Unproved(problem=self.payoff_range, tv_bound=1.0, called=called).certificate(steps)
+        if (given.problem, given.horizon) != (self.payoff_range, steps) or not 0 <= given.tv_bound <= 1:
+            raise ValueError(
+                f"certify of {name} must return None, or a Certificate for this problem and {steps} steps with a "
+                f"tv_bound in [0, 1], got {inputs.shown(given)}"
+            )
+        return given
 
     @property
     def parts(self) -> tuple[Any, Any, Any, Any, Any, int]:
