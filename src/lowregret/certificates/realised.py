@@ -122,48 +122,39 @@ class PaidTest(NamedTuple):
         return max(most, sum(worst_alarm(before, self.fallbacks, left - around)) + around * self.span)
 
 
-class Run(NamedTuple):
-    """How far each of N streams has come, in its episode."""
+def certify_run(by: PaidTest, run: Any, paid_NxPxK: np.ndarray, lead_N: np.ndarray) -> RealisedCertificate:
+    """What is guaranteed over the episodes opened so far, for the stream of which least is.
 
-    paid_NxPxK: np.ndarray  # what the bettors were charged before an alarm
-    step_N: np.ndarray  # outcomes seen
-    missed_N: np.ndarray  # outcomes that never came
-    alarm_N: np.ndarray  # outcomes seen at the alarm, 0 for never
-    lead_N: np.ndarray  # the regret, in total
-    at_alarm_N: np.ndarray  # what it was at the alarm
-    episode_N: np.ndarray  # which it is, from 1
-    past_steps_N: np.ndarray  # steps of the episodes before it
-    past_lost_N: np.ndarray  # the regret of those, in total
-
-
-def certify_run(by: PaidTest, run: Run) -> RealisedCertificate:
-    """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-    J, T, step_N, late_N = by.span, by.horizon, run.step_N, run.alarm_N > 0
-    over_N, never_N = step_N + run.missed_N, run.missed_N * J
-    paid_NxRxK, costs_RxK = by.rows(run.paid_NxPxK)
-    taken_N = np.where(late_N, run.alarm_N - 1, step_N)
+    ``run`` says how far each of N streams has come: outcomes ``observed`` in its ``episode`` and ``missed``, those
+    observed at its ``alarm`` (0 for never), what it had lost ``at_alarm``, the ``past_steps`` and ``past_bound`` of the
+    episodes before it. ``paid``: what bettors were charged before an alarm; ``lead``: the regret, in total.
+    """
+    J, T, step_N, late_N = by.span, by.horizon, run.observed, run.alarm > 0
+    over_N, never_N = step_N + run.missed, run.missed * J
+    paid_NxRxK, costs_RxK = by.rows(paid_NxPxK)
+    taken_N = np.where(late_N, run.alarm - 1, step_N)
     before_N = np.max(np.min((paid_NxRxK + costs_RxK) / by.prior.rates_K, axis=-1), axis=-1)
     before_N = np.minimum(np.maximum(before_N, 0.0), taken_N * J)
-    since_N = np.where(late_N, step_N - run.alarm_N, 0)
+    since_N = np.where(late_N, step_N - run.alarm, 0)
     so_far_N = never_N + np.where(late_N, before_N + by.lag * J + by.fallbacks(since_N), before_N)  # in total
     ends_N = so_far_N
     if T is not None:
-        left_N = np.where(late_N, T - run.alarm_N, 0)
-        ends_N = np.where(late_N, run.at_alarm_N + (by.lag - 1) * J + by.fallbacks(left_N), -math.inf)
+        left_N = np.where(late_N, T - run.alarm, 0)
+        ends_N = np.where(late_N, run.at_alarm + (by.lag - 1) * J + by.fallbacks(left_N), -math.inf)
         if not late_N.all():
             excess_RxK = (paid_NxRxK - step_N[:, None, None] * by.kappa_K)[~late_N].max(axis=0)
             ends_N = np.where(late_N, ends_N, by.in_the_end(excess_RxK + costs_RxK, int(step_N[~late_N].min())))
         ends_N = ends_N + never_N
-    steps_N = run.past_steps_N + (over_N if T is None else T)
-    bound = np.max((run.past_lost_N + ends_N) / np.maximum(steps_N, 1), initial=0.0)
-    episodes = int(run.episode_N.max(initial=1))
+    steps_N = run.past_steps + (over_N if T is None else T)
+    bound = np.max((run.past_bound + ends_N) / np.maximum(steps_N, 1), initial=0.0)
+    episodes = int(run.episode.max(initial=1))
     several = "" if episodes == 1 else f"Over {episodes} episodes, each against its own best. "
     classes = "" if by.lag == 1 else f"Steps {by.lag} apart make a class with a test and a fallback of its own. "
     seen = "after every step" if by.lag == 1 else f"at most {by.lag} steps after it was forecast"
     return RealisedCertificate(
         regret_bound=float(min(J, bound)),
         bound_so_far=float(min(J, np.max(so_far_N / np.maximum(over_N, 1), initial=0.0))),
-        regret_so_far=float(np.max(run.lead_N / np.maximum(step_N, 1), initial=-math.inf)) if step_N.size else 0.0,
+        regret_so_far=float(np.max(lead_N / np.maximum(step_N, 1), initial=-math.inf)) if step_N.size else 0.0,
         tv_bound=min(1.0, by.tv_bound * episodes),
         statement=several + classes + "Until an alarm, regret is below what the bets were charged and need for one; "
         "from then on the regret at the alarm, and what the fallback loses.",

@@ -7,7 +7,7 @@ import numpy as np
 from ..certificates import Certificate
 from ..certificates.coupled import kappa
 from ..certificates.promises import AsItRan
-from ..certificates.realised import PaidTest, RealisedCertificate, Run, certify_run
+from ..certificates.realised import PaidTest, RealisedCertificate, certify_run
 from ..engine import Engine, ExactTest, Setting, prior_of
 
 
@@ -82,5 +82,4 @@ def _certificate_of_run(engine: Engine, rows: Any) -> RealisedCertificate:
     )
     charges_NxPxK = sum(engine.of_class(rows, k).charges_PxK for k in range(setting.lag))
     order = np.argsort(np.argsort(prior.rates_K))  # bets keep their rates in ascending order
-    counts = (head.observed, head.missed, head.alarm, engine.worst_lead(head.lead_P), head.at_alarm)
-    return certify_run(by, Run(charges_NxPxK[..., order], *counts, head.episode, head.past_steps, head.past_bound))
+    return certify_run(by, head, charges_NxPxK[..., order], engine.worst_lead(head.lead_P))
