@@ -117,6 +117,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "1.7": (rows(p_wet=[0.6, 1.7, 0.6], p_dry=[0.4, -0.7, 0.4]), {}, r"row 2: .*\(p_dry\) must lie in .*, got -0.7"),
     "1.7 of one column": (rows(p_wet=[1.7] * 3), {"probs": {"wet": "p_wet"}}, r"\(p_wet\) .*, got 1.7 among -0.7, 1.7"),
     "per cent": (rows(p_wet=[70.0] * 3, p_dry=[30.0] * 3), {}, "they look like percentages: divide them by 100"),
+    "far from one": (rows(p_wet=[0.6] * 3, p_dry=[0.6] * 3), {}, "sum to 1.2 .*; that is not rounding: of logits"),
     "counts": (rows(p_wet=[3] * 3, p_dry=[5] * 3), {}, "of logits take the softmax, of counts divide by their sum"),
     "no context": (rows(odd=["x", None, "x"]), {"context": "odd"}, r"row 2: the context \(odd\) is missing"),
     "payoffs beyond": (rows(odd=[150.0] * 3), {"payoffs": ["odd"] * 4}, r"row 1: there must be 2 x 2 payoffs"),

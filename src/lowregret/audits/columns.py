@@ -1,7 +1,8 @@
 """Which column of a log is what: as the caller says, by its usual name, or of times by its type."""
 
+import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -24,13 +25,15 @@ _DATE = re.compile(rf"{ISO}|^\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b", re.ASCII)
 _BEGIN = ("p_", "prob_", "p", "")  # of the names of columns of probabilities, before that of a state
 _LISTS, _LISTED = ("probs", "probabilities", "p"), (pl.List, pl.Array)
 _EVEN = 1e-6  # by how much of an interval its middle may be off a point forecast: files round
-_LEVELS = (  # columns of quantiles: Chronos and plain, Nixtla's intervals, NeuralForecast
-    re.compile(r"(?P<level>0?\.\d+)", re.ASCII),
-    re.compile(r"q_?(?:0?\.)?(?P<digits>\d{2,}|(?<=\.)\d)", re.ASCII | re.IGNORECASE),
-    re.compile(r"(?P<model>.+)-q-(?P<percent>\d+(?:\.\d+)?)", re.ASCII | re.DOTALL),
-    re.compile(r"(?P<model>.+)-(?P<side>lo|hi)-(?P<width>\d+(?:\.\d+)?)", re.ASCII | re.DOTALL),
-    re.compile(r"(?P<model>.+)_ql(?P<level>0?\.\d+)", re.ASCII | re.DOTALL),
-    re.compile(r"(?P<model>.+)-(?P<median>median)", re.DOTALL),
+_DIGITS = r"(\d+(?:\.\d+)?)"
+_LEVELS: tuple[tuple[str, Callable[[str], float]], ...] = (  # names of quantiles: the model, and what says the level
+    (r"()(0?\.\d+)", float),  # Chronos
+    (r"()[qQ]_?(?:0?\.)?(\d{2,}|(?<=\.)\d)", lambda digits: float(f"0.{digits}")),
+    (rf"(.+)-q-{_DIGITS}", lambda percent: float(percent) / 100),  # Nixtla
+    (rf"(.+)-lo-{_DIGITS}", lambda width: 0.5 - float(width) / 200),
+    (rf"(.+)-hi-{_DIGITS}", lambda width: 0.5 + float(width) / 200),
+    (r"(.+)_ql(0?\.\d+)", float),  # NeuralForecast
+    (r"(.+)-(median)", lambda _: 0.5),
 )
 
 
@@ -268,20 +271,11 @@ def quantile_columns(there: Sequence[str]) -> dict[str, dict[float, str]]:
     {'ETS': {0.05: 'ETS-lo-90', 0.95: 'ETS-hi-90'}}
     """
     found: dict[str, dict[float, str]] = {}
-    for name in there:
-        match = next((m for pattern in _LEVELS if (m := pattern.fullmatch(name.strip()))), None)
-        own = {} if match is None else {part: text for part, text in match.groupdict().items() if text is not None}
-        if "side" in own:
-            level = 0.5 + float(own["width"]) / (200 if own["side"] == "hi" else -200)
-        elif "digits" in own:
-            level = float(f"0.{own['digits']}")
-        elif "percent" in own:
-            level = float(own["percent"]) / 100
-        else:
-            level = 0.5 if "median" in own else float(own.get("level", 0))
-        if not 0 < (level := round(level, 9)) < 1:
+    for name, (pattern, level_in) in itertools.product(there, _LEVELS):
+        match = re.fullmatch(pattern, name.strip(), re.ASCII | re.DOTALL)
+        if match is None or not 0 < (level := round(level_in(match[2]), 9)) < 1:
             continue
-        same = found.setdefault(own.get("model", ""), {})
+        same = found.setdefault(match[1], {})
         if level in same:
             raise ValueError(f"columns {same[level]!r} and {name!r} are both the quantile at level {level:g}")
         same[level] = name
