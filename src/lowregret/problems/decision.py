@@ -241,8 +241,9 @@ class DecisionProblem:
                 f"policy is the quantal response to no belief at temperature {temperature:g}: in it action 1 leads by "
                 f"{float(xp.min(lead)):.6g} to {float(xp.max(lead)):.6g}, under a belief by {low:.6g} to {high:.6g}"
             )
-        near = xp.asarray(np.full(n_states, 1.0 / n_states) if near is None else near, device=device(policy))
-        near_S = first(xp.broadcast_to(in_float64(near), (*lead.shape, n_states)))
+        near = np.full(n_states, 1.0 / n_states) if near is None else near
+        near = xp.asarray(near, dtype=policy_A.dtype, device=device(policy))
+        near_S = first(xp.broadcast_to(near, (*lead.shape, n_states)))
         return astype(last(belief_with_lead(advantage, lead, near_S)), policy.dtype)
 
     def anytime_temperature(self, step: Any) -> Any:
