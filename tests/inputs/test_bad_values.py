@@ -200,6 +200,7 @@ def observed(outcome: Any) -> None:
     guard.observe(outcome, "long")
 
 
+AT_NIGHT = lr.Guard(TRADE, against=lr.Actions(per=["day", "night"]), test=lr.ExactTest(horizon=9))
 BIG, THIRDS = np.full((15, 3), 1 / 3), [1 / 3] * 3  # more entries than the short way takes
 WORDS: list[tuple[Callable[[Any], Any], list[Any], str]] = [
     (probs(), [BIG * 0.99, [0.3, 0.3, 0.3]], "mine must sum to one within 1e-06"),
@@ -247,6 +248,7 @@ WORDS: list[tuple[Callable[[Any], Any], list[Any], str]] = [
     (traded_guard(context=1), [EVEN], "context was not declared: Guard(problem, against=Actions(per=..."),
     (traded_guard(references={"desk": EVEN}), [EVEN], "Guard(problem, against=Actions() + References("),
     (traded_guard(payoffs=PAYOFFS), [EVEN], "Guard(problem.changing(low, high))"),
+    (lambda c: AT_NIGHT.advise(EVEN, context=c), ["noon", None], "one of day, night"),
     (lambda n: lr.Guard(TRADE, against=lr.Actions(per=n)), [3], "contexts need a horizon, ExactTest(horizon=...)"),
     (lambda f: lr.Guard(TRADE, fallback=f), [URN], "take response=QuantalResponse(), Recovery(), or a policy"),
     (lambda f: lr.Guard(TRADE, fallback=f), [lr.UseReference("desk")], "against=Actions() + References('desk')"),
