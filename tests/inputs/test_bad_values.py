@@ -317,7 +317,7 @@ def test_past_the_horizon_of_a_test(test: Any) -> None:
     for state in states[:6]:
         stream.update(state)
     before = stream.state_dict()
-    with pytest.raises(ValueError, match=r"horizon of 6 steps is over.*horizon=None"):
+    with pytest.raises(ValueError, match="horizon of 6 steps is over"):
         stream.update(0)
     assert stream.state_dict() == before
 
