@@ -183,8 +183,8 @@ def test_an_alarm_in_words(found, says):
         ),
         (
             lambda: made(*weather(1, 40), **ONE),
-            "Too short to tell: a break that costs 10 euros per day is not found in 40 days. So far nothing speaks "
-            "against this model. Acting on it earned {} euros; guarded, the same.",
+            "Too short to tell: a break that costs 10 euros per day takes about 69 days to find, and the log has 40 "
+            "days. So far nothing speaks against this model. Acting on it earned {} euros; guarded, the same.",
         ),
     ],
 )

@@ -186,14 +186,15 @@ def _without_alarm(found: Any) -> Verdict:
     earned = f"Acting on {'it' if one else 'them'} earned {amounts(found, model)[0]}; guarded, {guarded}."
     cost, steps = steps_to_find(found)
     lost = f"a break that costs {amounts(found, cost)[0]} per {found.unit}"
+    time = f"about {counted(int(steps), found.unit)}" if steps <= _FAR else f"more than {counted(_FAR, found.unit)}"
     if cost and steps > longest:
-        headline = f"Too short to tell: {lost} is not found in {counted(min(longest, _FAR), found.unit)}."
+        headline = f"Too short to tell: {lost} takes {time} to find, and the log has {counted(longest, found.unit)}."
         return Verdict(headline, f"So far nothing speaks against {which}. {earned}", "unclear")
     if best >= model:
         action = f"always playing {printable(found.streams['best_action'][0], 80)}" if one else f"the {BEST} of each"
         earned += f" In hindsight {action} would have earned {_more(found, best - model, 'as much')}."
     if cost:
-        earned += f" {lost[0].upper()}{lost[1:]} would be found after about {counted(int(steps), found.unit)}."
+        earned += f" {lost[0].upper()}{lost[1:]} would be found after {time}."
     return Verdict(f"Nothing speaks against {which}.", earned, "good" if model > best else "unclear")
 
 
@@ -226,19 +227,22 @@ def steps_to_find(found: Any) -> tuple[float, float]:
 
     An edge is the largest where one of two actions can earn so much more than the other, and then so much less; the
     break has half the largest edge, as in ``lowregret plan --edge``, and is there from the first step on. A guard
-    with the largest lag of the log is simulated for as many steps as the log has, 1,024 at most; with contexts or
-    references it takes longer. Infinite where they are too few; a cost of 0 says that nothing can be lost by a break.
+    with the largest lag of the log is simulated for as many steps as the log has, and for 1,024 where these are too
+    few; with contexts or references it takes longer. A cost of 0 says that nothing can be lost by a break.
     """
     payoffs_AxS = stakes(found.problem)[1]
     steps, lag = (min(int(found.streams[name].to_numpy().max()), _FAR) for name in ("steps", "lag"))
     lead_AxAxS = payoffs_AxS[None] - payoffs_AxS[:, None]
     largest = float(np.minimum(-lead_AxAxS.min(axis=2), lead_AxAxS.max(axis=2)).max())
-    guard = Guard(
-        DecisionProblem.from_payoffs(payoffs_AxS), test=ExactTest(found.settings.delta, max(steps, 2)), lag=lag
-    )
+    problem = DecisionProblem.from_payoffs(payoffs_AxS)
     for edge in (largest / 2, largest / 4, largest / 8) if largest > 0 else ():
         with contextlib.suppress(ValueError):  # a third action is better than the two, unless they differ by less
-            return edge, float(f"{delay(guard, edge, since=1, runs=_RUNS).median:.2g}")
+            median = math.inf
+            for horizon in (max(steps, 2), _FAR):
+                if math.isinf(median):
+                    guard = Guard(problem, test=ExactTest(found.settings.delta, horizon), lag=lag)
+                    median = delay(guard, edge, since=1, runs=_RUNS).median
+            return edge, float(f"{median:.2g}")
     return 0.0, math.inf
 
 
