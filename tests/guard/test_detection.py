@@ -1,12 +1,13 @@
 """How long an assumed break goes unheard: against the theorem's loops, known delays, closed forms and promises."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.engine import Inputs, prior_of
+from lowregret.engine import prior_of
 from lowregret.guard import Delay, delay
 
 from ..literal_theorem import by_hand
@@ -48,7 +49,7 @@ def test_known_delays_of_late_breaks(says: float, median: float) -> None:
     np.testing.assert_allclose(found.truth_S, found.forecast_S[::-1])
     assert found.edge == pytest.approx(2 * says - 1, rel=1e-3)
     assert found.median == pytest.approx(median, rel=0.15)
-    assert found.median < found.ninetieth < found.promised
+    assert found.median < found.ninetieth
     assert found.detected == 1
 
 
@@ -75,38 +76,14 @@ def test_the_closed_form_is_near_what_is_simulated(problem: lr.DecisionProblem, 
     most, guard = problem.regret_in_payoffs(problem.span), made(problem, 1000, delta=0.05)
     for part in (0.1, 0.2):
         found = delay(guard, edge=part * most, since=since, runs=200)
-        assert 0.55 * about(guard, found) < found.median < about(guard, found) < found.promised
-
-
-def test_what_is_promised_is_heard() -> None:
-    """An action that gains its edge in every step, whatever the law was, is heard within the promised steps."""
-    guard = made(lr.DecisionProblem([[0.3, 0], [0, 0.3]]), 400, delta=0.05)
-    found = delay(guard, forecast=[0.9, 0.1], truth=[0.0, 1.0], since=101, runs=2)
-    assert found.edge == pytest.approx(0.3, rel=0.01)
-    laws = np.tile([0.5001, 0.4999], (1, 400, 1))
-    states = np.where(np.arange(400) < 100, 0, 1)[None]
-    edge = float(
-        (guard.problem.utility[1] - guard.problem.quantal_response(laws[0, 0], 0.05) @ guard.problem.utility)[1]
-    )
-    engine = guard.engine
-    heard = int(engine.run(engine.start(1), Inputs(laws), states).alarm_NxT[0].argmax()) + 1 - 100
-    interval = guard.certificate.interval
-    enough = next(n for n in range(1, 301) if edge * n >= interval(101, 100 + n))
-    assert heard <= enough
-    steps = next(n for n in range(1, 301) if found.edge * n >= interval(101, 100 + n))
-    assert found.promised == steps
-    assert found.least_edge == pytest.approx(interval(101, 400) / 300)
-    assert found.certificate == guard.certificate.regret_bound
+        assert 0.55 * about(guard, found) < found.median < about(guard, found)
 
 
 def test_small_edges_are_never_heard_and_lose_no_more_than_the_least() -> None:
     guard = made(MATCHING, 300, delta=0.01)
     found = delay(guard, edge=0.02, since=101, runs=200)
     assert found.edge < found.least_edge
-    assert found.promised == math.inf
-    assert found.detected < 0.1
-    assert found.median == math.inf
-    assert "not within the 200 steps that are left" in str(found)
+    assert (found.detected < 0.1, found.median) == (True, math.inf)
 
 
 def test_an_edge_is_in_payoffs_and_a_horizon_may_be_unknown() -> None:
@@ -115,27 +92,23 @@ def test_an_edge_is_in_payoffs_and_a_horizon_may_be_unknown() -> None:
     two = delay(made(dollars, 200), forecast=one.forecast_S, truth=one.truth_S, runs=50)
     assert one.edge == pytest.approx(40, rel=0.01)
     assert (one.median, one.ninetieth, one.since) == (two.median, two.ninetieth, 101)
-    assert one.certificate == pytest.approx(made(dollars, 200).certificate.regret_bound_in_payoffs)
+    given = made(dollars, 200).certificate
+    assert one.certificate == pytest.approx(given.regret_bound_in_payoffs)
+    assert one.least_edge == pytest.approx(dollars.regret_in_payoffs(given.interval(101, 200)) / 100)
     unknown = delay(made(dollars, None, delta=0.05), edge=40, steps=400, runs=50)
     assert unknown.detected > 0.9
-    assert unknown.promised < 200
 
 
-def test_what_cannot_be_planned_is_refused() -> None:
-    guard = made(MATCHING, 100)
-    with pytest.raises(ValueError, match="needs an edge, or a forecast and a truth"):
-        delay(guard)
-    with pytest.raises(ValueError, match="edge"):
-        delay(guard, forecast=[0.5, 0.5])
-    with pytest.raises(ValueError, match="edge"):
-        delay(guard, 0.1, forecast=[0.5, 0.5], truth=[0.5, 0.5])
-    with pytest.raises(ValueError, match="edge must be one that two actions"):
-        delay(guard, edge=1.5)
-    with pytest.raises(ValueError, match="forecast"):
-        delay(guard, forecast=[0.5, 0.6], truth=[0.5, 0.5])
-    with pytest.raises(ValueError, match="steps must be a whole number"):
-        delay(made(MATCHING, None, delta=0.05), edge=0.1)
-    with pytest.raises(ValueError, match="steps must be a whole number from 1 to 100"):
-        delay(guard, edge=0.1, steps=101)
-    with pytest.raises(ValueError, match="since"):
-        delay(guard, edge=0.1, since=101)
+@pytest.mark.parametrize(("horizon", "given", "says"), [
+    (100, {}, "needs an edge, or a forecast and a truth"),
+    (100, {"forecast": [0.5, 0.5]}, "needs an edge, or a forecast and a truth"),
+    (100, {"edge": 0.1, "forecast": [0.5, 0.5], "truth": [0.5, 0.5]}, "needs an edge, or a forecast and a truth"),
+    (100, {"edge": 1.5}, "edge must be one that two actions"),
+    (100, {"forecast": [0.5, 0.6], "truth": [0.5, 0.5]}, "forecast"),
+    (None, {"edge": 0.1}, "steps must be a whole number"),
+    (100, {"edge": 0.1, "steps": 101}, "steps must be a whole number from 1 to 100"),
+    (100, {"edge": 0.1, "since": 101}, "since"),
+])  # fmt: skip
+def test_what_cannot_be_planned_is_refused(horizon: int | None, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        delay(made(MATCHING, horizon, delta=0.05), **given)

@@ -115,27 +115,6 @@ def test_a_fleet_without_streams_goes_on(problem: Any, lag: int) -> None:
     assert guard.regret.shape == guard.evidence[0].shape == (0,)
 
 
-def test_refusals_change_nothing() -> None:
-    guard, named = lr.Guard(COIN, streams=4), lr.Guard(COIN, streams=["a", "b"])
-    guard.retire(0)
-    guard.advise([WRONG] * 3)
-    before, names = guard.dumps(), named.dumps()
-    for call, says in (
-        (lambda: guard.add(-1), r"add\(n\) must be a whole number"),
-        (lambda: guard.add(["x"]), r"add\(n\) must be a whole number"),
-        (lambda: guard.retire([0]), r"streams must be among \[1, 2, 3\], got 0"),
-        (lambda: guard.restart([9]), r"streams must be among \[1, 2, 3\], got 9"),
-        (lambda: guard.retire([True, False]), r"streams is a mask of shape \(2,\), the guard has 3"),
-        (lambda: named.add(["a"]), "streams"),
-        (lambda: named.add(["c", "c"]), "add"),
-        (lambda: named.add(2), "add"),
-        (lambda: named.retire(["c"]), "streams must be among"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            call()
-        assert (guard.dumps(), named.dumps()) == (before, names)
-
-
 def test_whatever_is_refused_is_named_by_its_stream() -> None:
     """By what it is called, which is not its place once others have gone; and nothing has changed."""
     N, against = 40, lr.Actions(per=3) + lr.References("desk")

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,32 +115,54 @@ def test_draws_are_independent_of_a_world_with_the_same_seed() -> None:
     assert abs(agree - 200) < 45  # 4.5 standard deviations
 
 
-REFUSED: list[tuple[Any, str]] = [
-    (lambda g: g.advise(WRONG, step=9), r"step must be the next, 6, or one that waits .*\(4, 5\), got 9"),
-    (lambda g: g.advise(WRONG, step=3), "step must be the next, 6"),
-    (lambda g: g.advise(lr.Quantiles([0.5], [1.0])), "forecast"),
-    (lambda g: g.advise(WRONG, context=0), "context was not declared"),
-    (lambda g: g.advise(WRONG, references=[WRONG]), "references were not declared"),
-    (lambda g: g.advise(WRONG, payoffs=np.eye(2)), "payoffs were not declared to change"),
-    (lambda g: g.advise(WRONG, scale=1.5), "scale must lie above 0 and be at most 1, got 1.5"),
-    (lambda g: g.observe(0, step=6), "step 6 has not been advised: the last was 5"),
-    (lambda g: g.observe(0, step=0), "step must be a whole number >= 1, got 0"),
-    (lambda g: g.policy(step=3), "step 3 waits for no outcome; those that do: 4, 5"),
-    (lambda g: g.act(0, step=2), "step 2 waits for no outcome"),
-    (lambda g: g.skip(step=2), "step 2 waits for no outcome"),
-    (lambda g: g.restart("a"), "streams must be among"),
-    (lambda g: g.add(), r"add\(\) needs a guard of several streams"),
-    (lambda g: g.retire(0), r"retire\(\) needs a guard of several streams"),
-]
-
-
-def test_a_refusal_changes_nothing() -> None:
+def late() -> lr.Guard:
+    """Steps 4 and 5 wait for their outcomes."""
     guard = lr.Guard(COIN, lag=3)
     wrong_for(guard, 3)
     guard.advise(WRONG)
     guard.advise(WRONG)
+    return guard
+
+
+def fleet() -> lr.Guard:
+    """The first of four streams has gone, the others wait."""
+    guard = lr.Guard(COIN, streams=4)
+    guard.retire(0)
+    guard.advise([WRONG] * 3)
+    return guard
+
+
+REFUSED: dict[Callable[[], lr.Guard], list[tuple[Callable[[lr.Guard], Any], str]]] = {
+    late: [
+        (lambda g: g.advise(WRONG, step=9), r"step must be the next, 6, or one that waits .*\(4, 5\), got 9"),
+        (lambda g: g.advise(WRONG, step=3), "step must be the next, 6"),
+        (lambda g: g.advise(lr.Quantiles([0.5], [1.0])), "forecast"),
+        (lambda g: g.observe(0, step=6), "step 6 has not been advised: the last was 5"),
+        (lambda g: g.policy(step=3), "step 3 waits for no outcome; those that do: 4, 5"),
+        (lambda g: g.restart("a"), "streams must be among"),
+        (lambda g: g.add(), r"add\(\) needs a guard of several streams"),
+        (lambda g: g.retire(0), r"retire\(\) needs a guard of several streams"),
+    ],
+    fleet: [
+        (lambda g: g.add(-1), r"add\(n\) must be a whole number"),
+        (lambda g: g.add(["x"]), r"add\(n\) must be a whole number"),
+        (lambda g: g.retire([0]), r"streams must be among \[1, 2, 3\], got 0"),
+        (lambda g: g.retire([True, False]), r"streams is a mask of shape \(2,\), the guard has 3"),
+    ],
+    partial(lr.Guard, COIN, streams=["a", "b"]): [
+        (lambda g: g.add(["a"]), "streams"),
+        (lambda g: g.add(["c", "c"]), "add"),
+        (lambda g: g.add(2), "add"),
+        (lambda g: g.retire(["c"]), "streams must be among"),
+    ],
+}
+
+
+@pytest.mark.parametrize("make", REFUSED, ids=["late", "fleet", "named"])
+def test_a_refusal_changes_nothing(make: Callable[[], lr.Guard]) -> None:
+    guard = make()
     before = guard.dumps()
-    for call, says in REFUSED:
+    for call, says in REFUSED[make]:
         with pytest.raises(ValueError, match=says):
             call(guard)
         assert guard.dumps() == before, says

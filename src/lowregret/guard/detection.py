@@ -1,9 +1,9 @@
 """How long a break goes undetected: what to know before deciding whether a guard is worth having.
 
 A model gives the same forecast at every step; from some step on another distribution is true, and some action would
-earn more than the model's advice. The delay of the alarm is simulated. What is *promised* is statement
-(ii), inverted: over n steps without an alarm no action gains interval(n), whatever the outcomes, so one that gains more
-than interval(n) / n per step must raise an alarm within n.
+earn more than the model's advice. The delay of the alarm is simulated. The least edge is statement (ii), inverted: over
+n steps without an alarm no action gains interval(n), whatever the outcomes, so one that gains more than interval(n) / n
+per step must raise an alarm within n.
 """
 
 import math
@@ -17,7 +17,6 @@ from .. import inputs
 from ..certificates import Certificate
 from ..engine import Actions, Inputs
 from ..engine.loop import form_of
-from ..engine.responses import best_actions
 from ..problems import DecisionProblem
 from .guard import Guard
 
@@ -39,7 +38,6 @@ class Delay:
     ninetieth: float  # nine breaks in ten are detected by then
     detected: float  # the share of breaks that are detected at all
     too_early: float  # the share of runs with an alarm before the break
-    promised: float  # by then it is detected for certain, if it costs its edge in every step
     certificate: float  # what all steps together may cost at most, per step
     least_edge: float  # what costs less than this until the end may never be detected
     runs: int
@@ -137,12 +135,9 @@ def delay(
     if edge is not None:
         forecast, truth = _apart(problem, inputs.positive(edge, "edge"))
     given = (forecast, "forecast"), (truth, "truth")
-    forecast_S, truth_S = (inputs.probs_of(one, problem.n_states, name, shape=()) for one, name in given)
-    forecast_S, truth_S = np.asarray(forecast_S, dtype=np.float64), np.asarray(truth_S, dtype=np.float64)
-    setting = guard.setting
-    temperature = setting.temperature_at(np.array([since - 1.0]))
-    worth_1xA = (problem.utility @ forecast_S)[None]
-    played_A = setting.response.plays(np, worth_1xA, best_actions(np, worth_1xA), temperature)[0]
+    found = [inputs.probs_of(one, problem.n_states, name, shape=()) for one, name in given]
+    forecast_S, truth_S = np.array(found, dtype=np.float64)
+    played_A = guard.setting.respond(forecast_S[None], problem.utility, np.array([since - 1.0]))[1][0]
     gain_AxS = problem.utility - played_A @ problem.utility
     cost = float((gain_AxS @ truth_S).max())
     times_N = _simulated(guard, forecast_S, truth_S, since, steps, runs, rng)
@@ -150,7 +145,7 @@ def delay(
     late_N = np.where(times_N > steps, np.inf, times_N - since + 1.0)[~early]
     if not len(late_N):
         late_N = np.array([np.nan])  # no break was ever reached
-    interval, units = certificate.interval, problem.regret_in_payoffs
+    units = problem.regret_in_payoffs
     return Delay(
         problem,
         guard.test.delta,
@@ -163,9 +158,8 @@ def delay(
         ninetieth=float(np.quantile(late_N, 0.9, method="inverted_cdf")),
         detected=float(np.isfinite(late_N).mean()),
         too_early=float(early.mean()),
-        promised=_promised(interval, cost, since, steps),
         certificate=float(units(certificate.at(steps).regret_bound)),
-        least_edge=float(units(interval(since, steps) / (steps - since + 1))),
+        least_edge=float(units(certificate.interval(since, steps) / (steps - since + 1))),
         runs=runs,
     )
 
@@ -209,14 +203,3 @@ def _simulated(
         alarm_NxT = form_of(guard.engine, runs * steps).run(guard.engine.start(n), given, states_NxT).alarm_NxT
         times.append(np.where(alarm_NxT.any(axis=1), alarm_NxT.argmax(axis=1) + 1, steps + 1))
     return np.concatenate(times)
-
-
-def _promised(interval: Any, cost: float, since: int, steps: int) -> float:
-    """The first n with n cost >= interval(n), by halving: interval(n) / n does not rise."""
-    if interval(since, steps) > cost * (steps - since + 1):
-        return math.inf
-    short, enough = 0, steps - since + 1
-    while enough - short > 1:
-        n = (short + enough) // 2
-        short, enough = (short, n) if interval(since, since + n - 1) <= cost * n else (n, enough)
-    return float(enough)

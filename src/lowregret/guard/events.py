@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -114,9 +114,7 @@ class OutcomeIgnored(NamedTuple):
 
 
 Event = Alarm | Return | ModelDropped | OutcomeGivenUp | OutcomeIgnored
-KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Alarm, Return, ModelDropped, OutcomeGivenUp, OutcomeIgnored)
-}
+KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def _when(event: Event) -> str:

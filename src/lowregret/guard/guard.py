@@ -80,17 +80,6 @@ class Guard:
     ...     guard.observe(state, action=guard.act(seed=0))
     >>> guard.events[0].step, advice.policy.tolist()
     (4, [0.0, 1.0])
-
-    Forecasts of a number, with a ``Payoff``:
-
-    >>> import lowregret as lr
-    >>> payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
-    >>> guard = Guard(payoff, test=ExactTest(horizon=200))
-    >>> for move in [-0.4] * 40:
-    ...     advice = guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))  # expects a rise each day
-    ...     guard.observe(move)
-    >>> guard.events[0].step, round(guard.share, 3)
-    (16, 0.0)
     """
 
     def __init__(
@@ -186,8 +175,7 @@ class Guard:
     ) -> Advice:
         """What to do in the next step, given the model's ``forecast``: ``advice.policy`` is what to play.
 
-        If ``lag`` steps already wait for their outcomes, the oldest is given up, with an event; with a lag of 1 it is
-        advised anew, unless ``step`` says that this is the next.
+        If ``lag`` steps already wait for their outcomes, the oldest is given up, with an event.
 
         Parameters
         ----------

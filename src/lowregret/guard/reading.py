@@ -121,10 +121,6 @@ class Reading:
 
     def outcome(self, shape: tuple[int, ...], outcome: Any, missing: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """The outcomes ``[N]``, and where there is none (None: everywhere is one)."""
-        if isinstance(outcome, np.ma.MaskedArray):
-            if missing is not None:
-                raise ValueError("outcomes are masked, and missing= is given too: mark what is missing in one way")
-            outcome, missing = outcome.data, np.ma.getmaskarray(outcome)
         mask, problem = _missing(outcome, shape, missing), self.problem
         if mask is not None:
             outcome = self._filled(outcome, mask)
