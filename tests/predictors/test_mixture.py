@@ -126,7 +126,7 @@ def test_a_torch_model_may_stand_anywhere_among_them() -> None:
         assert mixture.context == 9
         with pytest.raises(ValueError, match="context"):
             lr.sample(mixture, 10, 1, seed=0)
-    assert not hasattr(lr.Mixture([SURE]), "context")
+    assert lr.Mixture([SURE]).context is None
 
 
 class Wrong(lr.PolyaUrn):

@@ -1,6 +1,6 @@
 """A causal language model as a predictor over some of its tokens (Section 2.1): nothing about the model changes."""
 
-import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,29 +29,27 @@ class KeyValues:
 
     def __init__(self, model: nn.Module, keeps: bool) -> None:
         self.model, self.keeps = model, keeps
-        self._rows_BxL: Tensor | None = None
-        self._past: Any = None
-        self._made_by: tuple[Any, ...] | None = None
-        self._lock = threading.Lock()
+        self._held: deque[tuple[tuple[Any, ...], Tensor, Any]] = deque(maxlen=1)  # weights, rows, what was computed
 
     def last_logits(self, ids_BxL: Tensor) -> Tensor:
         """Logits ``[B, V]`` of what follows each row; call it without gradients."""
-        with self._lock:
-            made_by = self._weights()
-            past, length = self._fitting(ids_BxL) if made_by == self._made_by else (None, 0)
-            self._rows_BxL = self._past = None  # an interrupt must leave nothing half done
-            fresh = {"logits_to_keep": 1} if self.keeps else {}
-            output = self.model(ids_BxL[:, length:], past_key_values=past, use_cache=True, **fresh)
-            self._past = getattr(output, "past_key_values", None)
-            self._rows_BxL, self._made_by = None if self._past is None else ids_BxL.clone(), made_by
-            return logits_of(output)[:, -1]
+        weights = self._weights()
+        past, length = self._fitting(ids_BxL, weights)
+        fresh = {"logits_to_keep": 1} if self.keeps else {}
+        output = self.model(ids_BxL[:, length:], past_key_values=past, use_cache=True, **fresh)
+        if (past := getattr(output, "past_key_values", None)) is not None:
+            self._held.append((weights, ids_BxL.clone(), past))
+        return logits_of(output)[:, -1]
 
-    def _fitting(self, ids_BxL: Tensor) -> tuple[Any, int]:
+    def _fitting(self, ids_BxL: Tensor, weights: tuple[Any, ...]) -> tuple[Any, int]:
         """The cache for the beginnings of these rows, and how long they are."""
-        rows, past = self._rows_BxL, self._past
-        if rows is None or rows.shape[1] >= ids_BxL.shape[1] or not len(ids_BxL):
+        try:
+            made_by, rows, past = self._held.pop()  # the model writes into it: nobody else may have it meanwhile
+        except IndexError:
             return None, 0
         length = rows.shape[1]
+        if made_by != weights or length >= ids_BxL.shape[1]:
+            return None, 0
         begun = ids_BxL[:, :length]
         if rows.shape == begun.shape and torch.equal(rows, begun):
             return past, length
@@ -71,12 +69,6 @@ class KeyValues:
             (weight.data_ptr(), weight.dtype, None if weight.is_inference() else weight._version)
             for weight in self.model.parameters()
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.model, "keeps": self.keeps}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,9 @@ def guard_of(guard: Guard | None, labels: Sequence[Any] | None) -> Guard:
     """A fresh guard with the settings of the one given; None: one whose actions are guesses of the label."""
     if guard is None:
         if labels is None or len(labels) < 2:
-            raise ValueError(f"classes must list the labels, at least two, unless a guard is given, got {labels!r}")
+            raise ValueError(
+                f"classes must list the labels unless a guard is given, and one class is too few, got {labels!r}"
+            )
         return Guard(DecisionProblem(np.eye(len(labels)), actions=labels, states=labels))
     if not isinstance(guard, Guard) or not isinstance(guard.problem, DecisionProblem) or guard.shape != ():
         raise ValueError(f"guard must be a Guard of a DecisionProblem with one stream, got {inputs.shown(guard)}")

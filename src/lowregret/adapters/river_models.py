@@ -40,7 +40,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     Parameters
     ----------
     model
-        Any River classifier with ``predict_proba_one``; a label that it leaves out has probability 0.
+        Any River classifier; a label that it leaves out has probability 0.
     guard
         A ``Guard`` of one stream, a pattern of which the attribute ``guard`` is a fresh one; by default of guessing the
         label.
@@ -63,8 +63,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     def __init__(
         self, model: base.Classifier, guard: Guard | None = None, classes: Any = None, floor: float = 0.01
     ) -> None:
-        if not hasattr(model, "predict_proba_one"):
-            raise ValueError(f"model must be a River classifier with predict_proba_one, got {inputs.shown(model)}")
         self.model = model
         self.guard = guard_of(guard, classes)
         self.classes = classes
@@ -90,9 +88,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         of probabilities such as ``predict_proba_one`` returns; others are for the model.
         """
         found, played = self._ask(x, id, kwargs), self._labels.played(self.guard.problem)
-        if played is None:
-            return self._labels.labels[int(found.probs_NxS[0].argmax())]
-        return played[int(found.action_N[0])]
+        return self._labels.labels[found.probs_NxS[0].argmax()] if played is None else played[found.action_N[0]]
 
     def predict_proba_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[Any, float]:
         """The distribution that is acted on; the rest as in ``predict_one``.

@@ -12,9 +12,8 @@ from .labels import Labels, guard_of, labels_of
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-    from sklearn.utils import assert_all_finite, column_or_1d, get_tags
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_consistent_length, check_is_fitted
+    from sklearn.utils import column_or_1d, get_tags
+    from sklearn.utils.validation import check_is_fitted
 except ImportError as error:
     wants = f"GuardedClassifier needs {error.name}: pip install 'lowregret[sklearn]'"
     raise ModuleNotFoundError(wants, name=error.name) from error
@@ -32,11 +31,10 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     guard, and ``observe`` gives the label. Rows must come in the order of time.
 
     A single row is a step: asked again it is advised anew, unless the guard has a lag; then every question is the next
-    step, and labels come in the same order. With an ``id`` (a text or a whole number, or a list of one for each row)
-    every row is a step of its own: it keeps its answer until its label comes, by ``observe(y, id=...)``, in any order.
-    Several rows without ids, or one row while others wait by id, take no step: each is answered as if it were the next.
-    A label that comes too late is ignored, with an event of the guard. What is saved of the guard, or pickled, includes
-    the steps that wait and their ids. Threads may share a classifier.
+    step, and labels come in the same order. With an ``id`` (a text or a whole number, or one for each row) a row keeps
+    its answer until its label comes, by ``observe(y, id=...)``, in any order. Several rows without ids, or one row
+    while others wait by id, take no step: each is answered as if it were the next. A label that comes too late is
+    ignored, with an event. What is saved of the guard includes the steps that wait and their ids. Threads may share it.
 
     Parameters
     ----------
@@ -75,20 +73,12 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Train a clone of the model (with ``fit_params``) and open a guard that has seen nothing."""
         if not hasattr(self.model, "predict_proba"):
             raise ValueError(f"model must have predict_proba, got {inputs.shown(self.model)}")
-        if y is None:  # in the words of scikit-learn's own checks
-            raise ValueError("requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        seen_K = np.unique(y)
-        if len(seen_K) < 2:
-            raise ValueError(f"y has one class, {seen_K.tolist()}, where two are needed")
-        guard = guard_of(self.guard, seen_K.tolist())
-        labels = Labels(labels_of(guard.problem, seen_K.tolist(), stated=False), self.floor)
         model = clone(self.model).fit(X, y, **fit_params)
+        guard = guard_of(self.guard, model.classes_.tolist())
+        labels = Labels(labels_of(guard.problem, model.classes_.tolist(), stated=False), self.floor)
         self.model_, self.guard_, self._labels = model, guard, labels
-        self.classes_ = seen_K if len(seen_K) == len(labels.labels) else np.unique(np.array(labels.labels))
+        knows_all = len(model.classes_) == len(labels.labels)
+        self.classes_ = model.classes_ if knows_all else np.unique(np.array(labels.labels))
         self.states_ = labels.states(self.classes_.tolist())
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
@@ -124,19 +114,18 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         labels, names = self._labels, self.model_.classes_.tolist()
         probs_NxS = labels.floored(labels.forecasts(self.model_.predict_proba(X), names, "predict_proba(X)"))
-        inputs_N: dict[str, Any] = {"forecast": probs_NxS}
         for name, given in side.items():
             if name not in steps.SIDE:
                 raise TypeError(f"{name} is none of what may be given beside the rows: {', '.join(steps.SIDE)}")
             if name == "references":
                 order = self.classes_.tolist()
                 each = {who: inputs.numbers_of(probs, name, "probabilities [N, K]") for who, probs in given.items()}
-                inputs_N[name] = {who: labels.forecasts(probs_NxK, order, name) for who, probs_NxK in each.items()}
-            else:
-                inputs_N[name] = given if np.ndim(given) else [given]
-                if len(inputs_N[name]) != len(probs_NxS):
-                    raise ValueError(f"{name} must be one for each row, {len(probs_NxS)} of them, got {given!r}")
-        return steps.ask(self.guard_, inputs_N, id)
+                side[name] = {who: labels.forecasts(probs_NxK, order, name) for who, probs_NxK in each.items()}
+            elif np.ndim(given) == 0:
+                side[name] = [given]
+            elif len(given) != len(probs_NxS):
+                raise ValueError(f"{name} must be one for each row, {len(probs_NxS)} of them, got {given!r}")
+        return steps.ask(self.guard_, {"forecast": probs_NxS, **side}, id)
 
     def observe(self, y: Any, *, id: Any = None, action: Any = None) -> "GuardedClassifier":
         """Labels: of the rows with these ids, or of those that have waited longest. No model is trained.
@@ -167,8 +156,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if hasattr(self.model, "__sklearn_tags__"):
-            inner = get_tags(self.model)
-            tags.input_tags = inner.input_tags
-            tags.classifier_tags.multi_class = inner.classifier_tags is None or inner.classifier_tags.multi_class
+        inner = get_tags(self.model)
+        tags.input_tags, tags.classifier_tags = inner.input_tags, inner.classifier_tags
         return tags

@@ -34,8 +34,9 @@ def with_token(memory: Any, token: Array, n_states: int) -> HistoryMemory:
 class FromFunction(Predictor):
     """Any function of the history: ``fn(history[t]) -> [S]``, or with ``batched`` ``fn(history[B, t]) -> [B, S]``.
 
-    ``history`` is an array of the tokens so far, oldest first, empty at the first step: ask ``len(history)``. A torch
-    module is handed tensors on its own device; it must give probabilities (softmax its logits).
+    ``history`` is an array of the tokens so far, oldest first, empty at the first step: ask ``len(history)``. What
+    looks back only so far cuts it, as in ``history[..., -64:]``. A torch module is handed tensors on its own device; it
+    must give probabilities (softmax its logits).
 
     >>> echo = FromFunction(lambda history: [0.5, 0.5] if len(history) == 0 else np.eye(2)[history[-1]], n_states=2)
     >>> echo.predict_sequence([1, 0, 0])[:, 1].tolist()
@@ -70,14 +71,7 @@ class FromFunction(Predictor):
 
     def _asked(self, history: Array, shape: tuple[int, ...]) -> Array:
         """What the function says of this history: checked, and an array like the history."""
-        try:
-            probs = self.fn(self._handed(history))
-        except IndexError as error:
-            raise ValueError(
-                f"fn failed on a history of {history.shape[-1]} tokens (IndexError: {error}): one that looks back a "
-                "bounded number of tokens must cut the history itself, as in history[..., -64:]"
-            ) from error
-        probs = inputs.probs_of(probs, self.n_states, "what fn returned", shape=shape)
+        probs = inputs.probs_of(self.fn(self._handed(history)), self.n_states, "what fn returned", shape=shape)
         xp = namespace(history)
         if namespace(probs) is xp and device(probs) == device(history):
             return probs

@@ -8,7 +8,7 @@ import numpy as np
 from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, astype, constant, in_float64, last, namespace, pick, running_sum, softmax, total
-from .contract import Predictor, a_predictor, asked, asked_sequence, has_states
+from .contract import Predictor, asked, asked_sequence, has_states
 
 _EXCLUDED = -1e30  # the log weight of a predictor that excluded a token: finite, so that it can be written down
 
@@ -48,8 +48,8 @@ class Mixture(Predictor):
     weights: tuple[float, ...] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        parts = tuple(map(a_predictor, self.predictors))
-        if not (N := len(parts)):
+        parts, N = tuple(self.predictors), len(self.predictors)
+        if not N:
             raise ValueError("predictors must be a list of at least one Predictor, got none")
         for part in parts:
             has_states(part, parts[0].n_states, "first of the predictors")
@@ -63,12 +63,10 @@ class Mixture(Predictor):
         return self.predictors[0].n_states
 
     @property
-    def context(self) -> int:
-        """The shortest context of the predictors; an AttributeError if none has one."""
-        contexts = [n for n in (ability(part, "context") for part in self.predictors) if n is not None]
-        if not contexts:
-            raise AttributeError("none of the predictors has a context")
-        return min(contexts)
+    def context(self) -> int | None:
+        """The shortest context of the predictors; None where none has one."""
+        contexts = [ability(part, "context") for part in self.predictors]
+        return min((n for n in contexts if n is not None), default=None)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MixtureMemory:
         shape = inputs.batch_shape_of(batch_shape)
@@ -79,7 +77,7 @@ class Mixture(Predictor):
             return self.start(shape, like=kin)
         probs = self._stacked(probs)
         none = in_float64(probs[..., 0]) * 0
-        return MixtureMemory(parts, probs, none + constant(self._log_prior, probs))
+        return MixtureMemory(parts, probs, none + constant(np.log(self.weights), probs))
 
     def predict(self, memory: MixtureMemory) -> Array:
         mixed = namespace(memory.probs).sum(in_float64(memory.probs) * self.shares(memory)[..., None], axis=-2)
@@ -103,11 +101,6 @@ class Mixture(Predictor):
 
         The mixture's distribution is the average of theirs: P(switch) under model i is at most that under the mixture,
         divided by its weight w_i. So delta times the least weight, delta / N for equal ones.
-
-        >>> from lowregret import PolyaUrn
-        >>> from lowregret.predictors import Scheduled
-        >>> round(Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)], weights=[0.8, 0.2]).delta_for(0.01), 4)
-        0.002
         """
         return inputs.probability(delta, "delta") * min(self.weights)
 
@@ -130,7 +123,7 @@ class Mixture(Predictor):
     def _log_weights(self, likely_N: Array) -> Array:
         """ln weights ``[N, ..., T]`` before each token, from how likely each predictor made each of them."""
         xp = namespace(likely_N)
-        prior_N = xp.reshape(constant(self._log_prior, likely_N), (-1, *(1,) * (likely_N.ndim - 1)))
+        prior_N = xp.reshape(constant(np.log(self.weights), likely_N), (-1, *(1,) * (likely_N.ndim - 1)))
         if bool((likely_N > 0).all()):
             logs_N = xp.log(likely_N)
             return running_sum(logs_N) - logs_N + prior_N
@@ -140,10 +133,6 @@ class Mixture(Predictor):
             found.append(xp.moveaxis(weights, -1, 0))
             weights = _reweighted(weights, last(likely_N[..., t]))
         return xp.stack(found, axis=-1)
-
-    @property
-    def _log_prior(self) -> np.ndarray:
-        return np.log(self.weights)
 
     def _asked(self, parts: tuple[Any, ...], shape: tuple[int, ...]) -> list[Array]:
         return [asked(part, memory, shape) for part, memory in zip(self.predictors, parts, strict=True)]

@@ -57,19 +57,15 @@ def sample(
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=0)
     within_window(predictor, horizon)
     uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
-    memory, states, step = predictor.start((n,), like=like), [], 0
-    grown = ability(predictor, "advance", predictor.update)
-    xp: Any = np
-    while step < horizon:
-        probs = asked(predictor, memory, (n,))
-        if step == 0:
-            xp = namespace(probs)
-            dtype = float_type(xp, device(probs))
-            uniforms_Txn = xp.asarray(np.ascontiguousarray(uniforms_Txn), dtype=dtype, device=device(probs))
-        states.append(draw(xp.astype(probs, dtype), uniforms_Txn[step]))
-        step += 1
-        if step < horizon:
-            memory = grown(memory, states[-1])
+    memory, grown = predictor.start((n,), like=like), ability(predictor, "advance", predictor.update)
+    probs = asked(predictor, memory, (n,))
+    xp, where = namespace(probs), device(probs)
+    dtype = float_type(xp, where)
+    uniforms_Txn = xp.asarray(np.ascontiguousarray(uniforms_Txn), dtype=dtype, device=where)
+    states = [draw(xp.astype(probs, dtype), uniforms_Txn[0])]
+    for t in range(1, horizon):
+        memory = grown(memory, states[-1])
+        states.append(draw(xp.astype(asked(predictor, memory, (n,)), dtype), uniforms_Txn[t]))
     return beside(xp.stack(states, axis=-1), like)
 
 
@@ -103,20 +99,11 @@ class Stream:
 
     @property
     def shares(self) -> Array:
-        """How much of each model is in the current prediction, ``[..., N]``: for a mixture, or one made robust.
-
-        >>> from lowregret import Mixture, PolyaUrn
-        >>> from lowregret.predictors import Scheduled
-        >>> stream = Stream(Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)]))
-        >>> stream.update(1)
-        >>> stream.shares.round(3).tolist()
-        [0.167, 0.833]
-        """
+        """How much of each model is in the current prediction, ``[..., N]``: for a mixture, or one made robust."""
         shares = ability(self.predictor, "shares")
         if shares is None:
-            raise ValueError(
-                f"shares needs a predictor made of models, such as Mixture, got {type(self.predictor).__name__}"
-            )
+            name = type(self.predictor).__name__
+            raise ValueError(f"shares needs a predictor made of models, such as Mixture, got {name}")
         return shares(self._memory)
 
     def state_dict(self) -> dict[str, Any]:

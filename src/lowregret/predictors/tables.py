@@ -39,7 +39,7 @@ class Scheduled(Predictor):
 
     def predict(self, memory: StepMemory) -> Array:
         xp = namespace(memory.step)
-        return rows(constant(self.probs_TxS, memory.step), xp.clip(memory.step, 0, len(self.probs_TxS) - 1))
+        return constant(self.probs_TxS, memory.step)[xp.clip(memory.step, 0, len(self.probs_TxS) - 1)]
 
     def update(self, memory: StepMemory, token: Array) -> StepMemory:
         inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.step.shape))
@@ -49,7 +49,7 @@ class Scheduled(Predictor):
         """``predict_sequence`` without its checks."""
         xp = namespace(tokens)
         at = xp.clip(count_up(tokens, 0, tokens.shape[-1]), 0, len(self.probs_TxS) - 1)
-        probs_TxS = rows(constant(self.probs_TxS, tokens), at)
+        probs_TxS = constant(self.probs_TxS, tokens)[at]
         return xp.broadcast_to(probs_TxS, (*tokens.shape, self.n_states))
 
     def law_of_counts(self, counts: Array) -> Array:
@@ -132,13 +132,4 @@ class Markov(Predictor):
         xp = namespace(context)
         full = seen >= self.window
         table: np.ndarray = self._table  # type: ignore[attr-defined]
-        return rows(constant(table, context), xp.where(full, context + 1, xp.zeros_like(context)))
-
-
-def rows(table_RxS: Array, index: Array) -> Array:
-    """``table[index]``: a row of the table for every entry of the index, of any shape."""
-    xp = namespace(table_RxS)
-    if xp is np:
-        return table_RxS[index]
-    flat = xp.take(table_RxS, xp.reshape(index, (-1,)), axis=0)
-    return xp.reshape(flat, (*index.shape, table_RxS.shape[-1]))
+        return constant(table, context)[xp.where(full, context + 1, xp.zeros_like(context))]

@@ -1,6 +1,7 @@
 """Urns: that of Equation (1), and a shrunk one, which is Hedge as a forecast, without the log T of Lemma 2.3."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -28,26 +29,42 @@ from ..certificates import every_start
 from ..problems import DecisionProblem, a_problem, belief_with_lead
 from .contract import Predictor
 
-# The Polya urn of Equation (1), whose quantal responses have low regret on every sequence (Lemma 2.3).
-
 
 class UrnMemory(NamedTuple):
     counts: Array  # [..., S], in floating point
     seen: Array  # [...], tokens so far
 
 
-def empty_urn(n_states: int, prior: float, batch_shape: Any, like: Array | None) -> UrnMemory:
-    """Before the first token: ``prior`` sightings of every state."""
-    shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
-    counts_S = xp.full((n_states, *shape), float(prior), dtype=float_type(xp, where), device=where)
-    return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
+class Urn(Predictor):
+    """What it predicts depends on how often each state came, and on nothing else."""
+
+    @abstractmethod
+    def _law(self, counts: Array, seen: Array) -> Array:
+        """The distribution of the next token after these counts ``[..., S]`` of ``seen`` tokens ``[...]``."""
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
+        shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
+        counts_S = xp.zeros((self.n_states, *shape), dtype=float_type(xp, where), device=where)
+        return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
+
+    def predict(self, memory: UrnMemory) -> Array:
+        return self._law(memory.counts, memory.seen)
+
+    def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
+        return UrnMemory(memory.counts + last(one_hot(token, self.n_states)), memory.seen + 1)
+
+    def law_of_counts(self, counts: Array) -> Array:
+        """The distribution of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
+        counts = in_float64(counts)
+        return self._law(counts, namespace(counts).sum(counts, axis=-1))
 
 
 @dataclass(frozen=True)
-class PolyaUrn(Predictor):
+class PolyaUrn(Urn):
     """Equation (1): the next token is as likely as it was frequent, after ``prior`` sightings of every state.
 
-    Quantal responses to it have low regret on every sequence (Lemma 2.3), which makes it the default fallback.
+    Quantal responses to it have low regret on every sequence (Lemma 2.3), which makes it ``robustify``'s safe play.
 
     >>> urn = PolyaUrn(2)
     >>> urn.predict_sequence([1, 1, 0])[:, 1].round(3).tolist()
@@ -61,15 +78,8 @@ class PolyaUrn(Predictor):
         n_states, prior = inputs.whole(self.n_states, "n_states"), inputs.positive(self.prior, "prior")
         inputs.keep(self, n_states=n_states, prior=prior)
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
-        return empty_urn(self.n_states, self.prior, batch_shape, like)
-
-    def predict(self, memory: UrnMemory) -> Array:
-        return memory.counts / (memory.seen + self.n_states * self.prior)[..., None]
-
-    def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
-        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
-        return UrnMemory(memory.counts + last(one_hot(token, self.n_states)), memory.seen + 1)
+    def _law(self, counts: Array, seen: Array) -> Array:
+        return (counts + self.prior) / (seen + self.n_states * self.prior)[..., None]
 
     def laws(self, tokens: Array) -> Array:
         """``predict_sequence`` without its checks."""
@@ -83,12 +93,6 @@ class PolyaUrn(Predictor):
             share /= whole
             probs.append(share)
         return last(xp.stack(probs))
-
-    def law_of_counts(self, counts: Array) -> Array:
-        """The distribution of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
-        counts = in_float64(counts)
-        seen = namespace(counts).sum(counts, axis=-1)
-        return (counts + self.prior) / (seen + self.n_states * self.prior)[..., None]
 
     def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> float | None:
         """What quantal responses to the urn lose at most: Lemma 2.3 with its constants (None: no bound is known)."""
@@ -117,7 +121,7 @@ _EQUAL = 1e-11  # utilities under an equaliser differ at most by this
 
 
 @dataclass(frozen=True)
-class ShrunkUrn(Predictor):
+class ShrunkUrn(Urn):
     """Counts shrunk towards an equaliser nu: mu_t = nu + (c/T) (n_{t-1} - (t-1) nu). Hedge, as a forecast.
 
     Under nu all actions are worth the same, so the quantal response at temperature eta is Hedge at rate c / (T eta),
@@ -166,17 +170,10 @@ class ShrunkUrn(Predictor):
     def n_states(self) -> int:  # type: ignore[override]
         return self.problem.n_states
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
-        return empty_urn(self.n_states, 0.0, batch_shape, like)
-
-    def predict(self, memory: UrnMemory) -> Array:
-        return self._probs(memory.counts, memory.seen)
-
     def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
-        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         if memory.seen.size and bool((memory.seen >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: this shrunk urn was made for no more")
-        return UrnMemory(memory.counts + last(one_hot(token, self.n_states)), memory.seen + 1)
+        return super().update(memory, token)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)
@@ -184,14 +181,9 @@ class ShrunkUrn(Predictor):
             raise ValueError(f"tokens are longer than the urn's horizon: {tokens.shape[-1]} steps, {self.horizon}")
         xp = namespace(tokens)
         counts = xp.stack([in_float64(count) for count in counts_before(tokens, self.n_states)], axis=-1)
-        return self._probs(counts, count_up(tokens, 0, tokens.shape[-1]))
+        return self._law(counts, count_up(tokens, 0, tokens.shape[-1]))
 
-    def law_of_counts(self, counts: Array) -> Array:
-        """The distribution of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
-        xp = namespace(counts)
-        return self._probs(in_float64(counts), xp.sum(counts, axis=-1))
-
-    def _probs(self, counts: Array, seen: Array) -> Array:
+    def _law(self, counts: Array, seen: Array) -> Array:
         weight = self.c / self.horizon
         if self.c > 1 and self.problem.n_actions == 2:
             lead = mix(self.problem.advantage, first(counts))[0] * weight
