@@ -24,13 +24,14 @@ from ..arrays import (
     to_numpy,
 )
 from .names import Names, labels_along
+from .stakes import Stakes, scaled
 
 _NOTHING = 1e-100  # a smaller utility is 0: differences of others are far from where floating point ends
 
 TIE = 1e-12  # of utility
 
 
-class DecisionProblem:
+class DecisionProblem(Stakes):
     """A utility ``utility[a, s]`` in [-1, 1] for each of A actions and S states.
 
     Parameters
@@ -61,7 +62,7 @@ class DecisionProblem:
         self.utility = matrix
         self.actions = _names(actions, matrix.shape[0], "actions")
         self.states = _names(states, matrix.shape[1], "states")
-        self._scale, self._shift = 1.0, 0.0
+        self._scale, self._shift, self._ahead = 1.0, 0.0, self.n_states - 1
         self.is_changing = False  # whether every step states its own payoffs
 
     @classmethod
@@ -84,8 +85,8 @@ class DecisionProblem:
         ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
         """
         if type(payoffs).__module__.split(".")[0] == "pandas" and getattr(payoffs, "ndim", 0) == 2:
-            actions = _of_frame(labels_along(payoffs.index), actions, "actions")
-            states = _of_frame(labels_along(payoffs.columns), states, "states")
+            actions = _of_frame(payoffs.index, actions, "actions")
+            states = _of_frame(payoffs.columns, states, "states")
         matrix = _matrix(payoffs, "payoffs")
         least, most = float(matrix.min()), float(matrix.max())
         low = least if low is None else inputs.finite(low, "low")
@@ -96,8 +97,7 @@ class DecisionProblem:
         scale, shift = high / 2 - low / 2, high / 2 + low / 2
         if not 0 < scale < math.inf:
             scale = 0.0  # constant payoffs: nothing is at stake
-        utility = np.clip((matrix - shift) / scale, -1, 1) if scale else np.zeros_like(matrix)
-        problem = cls(utility, actions, states)
+        problem = cls(scaled(matrix, scale, shift), actions, states)
         problem._scale, problem._shift = scale, shift
         return problem
 
@@ -132,22 +132,12 @@ class DecisionProblem:
         return wide
 
     @property
-    def n_actions(self) -> int:
-        return int(self.utility.shape[0])
-
-    @property
     def n_states(self) -> int:
         return int(self.utility.shape[1])
 
-    @cached_property
-    def span(self) -> float:
-        """The most one step can matter: over states, the best minus the worst action's utility."""
-        return float((self.utility.max(axis=0) - self.utility.min(axis=0)).max())
-
-    @cached_property
-    def contrast(self) -> float:
-        """Over pairs of actions, the range over states of the difference of their utilities; at most twice the span."""
-        return _contrast(self.utility)
+    @property
+    def table(self) -> np.ndarray:
+        return self.utility
 
     @cached_property
     def advantage(self) -> np.ndarray:
@@ -155,14 +145,6 @@ class DecisionProblem:
         advantage: np.ndarray = self.utility[1:] - self.utility[:1]
         advantage.setflags(write=False)
         return advantage
-
-    def in_payoffs(self, utility: Array) -> Array:
-        """A utility in the units the problem was made from."""
-        return inputs.amount(utility, "utility") * self._scale + self._shift
-
-    def regret_in_payoffs(self, regret: Array) -> Array:
-        """A regret, or any difference of utilities, in the units the problem was made from."""
-        return inputs.amount(regret, "regret") * self._scale
 
     def utility_of(self, payoffs: Any) -> np.ndarray:
         """Payoffs in this problem's units as utilities; those outside its declared range are refused.
@@ -181,7 +163,7 @@ class DecisionProblem:
                 "declares a wider one",
                 ~within,
             )
-        return np.clip((amounts - self._shift) / self._scale, -1, 1) if self._scale else np.zeros_like(amounts)
+        return scaled(amounts, self._scale, self._shift)
 
     def best_response(self, beliefs: Array) -> Array:
         """The best action against each belief ``[..., S]``; the lowest index on ties."""
@@ -223,45 +205,26 @@ class DecisionProblem:
         advantage, n_states = self.advantage[0], self.n_states
         policy = inputs.probs_of(policy, 2, "policy")
         temperature = inputs.positive(temperature, "temperature")
-        if near is not None:
-            near = to_numpy(inputs.probs_of(near, n_states, "near"))
-        xp = namespace(policy)
+        near = np.full(n_states, 1.0 / n_states) if near is None else inputs.probs_of(near, n_states, "near")
+        near, xp = to_numpy(near), namespace(policy)
         policy_A = in_float64(first(policy))
-        # A saturated response (probability exactly 0) says only that the lead is at least the largest possible.
-        edge = 2.0 * float(np.abs(advantage).max()) + 1.0
-        tiny = float(xp.finfo(policy_A.dtype).smallest_normal)
-        lead = temperature * (xp.log(xp.clip(policy_A[1], tiny, 1.0)) - xp.log(xp.clip(policy_A[0], tiny, 1.0)))
-        lead = xp.where(policy_A[1] == 0, -edge, xp.where(policy_A[0] == 0, edge, lead))
-        low, high = float(advantage.min()), float(advantage.max())
-        saturated = (policy_A[0] == 0) | (policy_A[1] == 0)
-        slack = 1e-9 + 1e-6 * temperature
-        outside = ~saturated & ((lead < low - slack) | (lead > high + slack))
+        with np.errstate(divide="ignore"):  # a chance of exactly 0 says only that the lead is as large as it can be
+            lead = temperature * (xp.log(policy_A[1]) - xp.log(policy_A[0]))
+        low, high, slack = float(advantage.min()), float(advantage.max()), 1e-9 + 1e-6 * temperature
+        outside = xp.isfinite(lead) & ((lead < low - slack) | (lead > high + slack))
         if bool(xp.any(outside)):
             raise ValueError(
                 f"policy is the quantal response to no belief at temperature {temperature:g}: in it action 1 leads by "
                 f"{float(xp.min(lead)):.6g} to {float(xp.max(lead)):.6g}, under a belief by {low:.6g} to {high:.6g}"
             )
-        near = np.full(n_states, 1.0 / n_states) if near is None else near
         near = xp.asarray(near, dtype=policy_A.dtype, device=device(policy))
         near_S = first(xp.broadcast_to(near, (*lead.shape, n_states)))
         return astype(last(belief_with_lead(advantage, lead, near_S)), policy.dtype)
-
-    def anytime_temperature(self, step: Any) -> Any:
-        """The temperature at ``step`` (from 1) when the horizon is unknown: c / sqrt(step + S - 1); unchecked."""
-        c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
-        if not isinstance(step, (int, float)):
-            step = in_float64(step)
-        return c / (step + (self.n_states - 1)) ** 0.5
 
     @cached_property
     def state_names(self) -> Names:
         """Which state a value means."""
         return Names(self.states, "states")
-
-    @cached_property
-    def action_names(self) -> Names:
-        """Which action a name means."""
-        return Names(self.actions, "actions")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DecisionProblem) and self._key == other._key
@@ -276,25 +239,6 @@ class DecisionProblem:
 
     def __repr__(self) -> str:
         return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"
-
-
-def _contrast(utility: np.ndarray) -> float:
-    """max over a, b of max_s (U_a - U_b) + max_s (U_b - U_a), one row at a time, in no more memory than the matrix.
-
-    It is the same for the transpose, so the loop goes over the shorter side. No row can reach more than it does against
-    the best and the worst of every column: rows are tried in the order of that bound, and those that cannot beat what
-    was found are skipped.
-    """
-    rows = utility if utility.shape[0] <= utility.shape[1] else np.ascontiguousarray(utility.T)
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    reach = (rows - low).max(axis=1) + (high - rows).max(axis=1)
-    most = 0.0
-    for a in np.argsort(-reach, kind="stable"):
-        if reach[a] <= most:
-            break
-        apart = rows[a] - rows
-        most = max(most, float((apart.max(axis=1) - apart.min(axis=1)).max()))
-    return most
 
 
 def a_problem(value: Any) -> DecisionProblem:
@@ -324,8 +268,9 @@ def same_problem(what: str, made_for: Any, problem: DecisionProblem | None) -> N
     raise ValueError(f"{what}: {made_for} against {problem}, {', '.join(apart)}")
 
 
-def _of_frame(own: list[Any] | None, given: Any, what: str) -> Any:
+def _of_frame(axis: Any, given: Any, what: str) -> Any:
     """The labels of a frame, or the names given where it has none."""
+    own = labels_along(axis)
     if own is not None and given is not None and list(map(str, own)) != list(map(str, given)):
         raise ValueError(f"{what} must be those of the frame, in its order: {own}, got {list(given)}")
     return given if own is None else own

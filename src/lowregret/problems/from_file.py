@@ -4,7 +4,7 @@ import csv
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +21,11 @@ def payoffs_in(path: str | Path) -> DecisionProblem | Payoff:
 
     Names in the first row are those of the states, names in the first column those of the actions; either may be
     missing. A name is anything but a number, but if the first cell is empty the first row and column are names whatever
-    they hold. A first row that could be numbers of states or an action's payoffs is refused. A .toml file has
-    ``payoffs``, a list of rows, and optionally ``actions``, ``states``, a ``currency``, and ``low`` and ``high``, the
-    range of payoffs that change.
+    they hold. A first row that could be numbers of states or an action's payoffs is refused.
 
-    Where outcomes are numbers, a .toml file for a ``Payoff``: ``payoffs`` at the outcomes ``knots``, with straight
-    lines between them, and optionally ``actions``, ``outcomes`` (the least and the most possible), ``low`` and
-    ``high``; or ``kind = "newsvendor"`` with ``price``, ``cost``, ``actions`` (the orders) and ``salvage``.
+    A .toml file has the arguments of ``from_payoffs`` and optionally a ``currency``; or, where outcomes are numbers,
+    those of ``Payoff.from_knots``; or ``kind = "newsvendor"`` with ``price``, ``cost``, ``actions`` (the orders) and
+    ``salvage``.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -40,58 +38,40 @@ def payoffs_in(path: str | Path) -> DecisionProblem | Payoff:
     >>> orders
     Payoff(3 actions, -60 to 40, 3 knots)
     """
-    path = Path(path)
-    if path.suffix.lower() == ".npy":
-        return DecisionProblem.from_payoffs(np.load(path, allow_pickle=False))
-    if path.suffix.lower() != ".toml":
-        table = _table_in(path)
-        return DecisionProblem.from_payoffs(table.payoffs, table.actions, table.states)
-    given = _toml_in(path)
+    given = _given_in(Path(path))
     given.pop("currency", None)
-    make: Callable[..., Any] = DecisionProblem.from_payoffs
+    make: Callable[..., DecisionProblem | Payoff] = DecisionProblem.from_payoffs
     if "kind" in given:
         inputs.choice(given.pop("kind"), "kind", ("newsvendor",))
-        make = _newsvendor
+        given["levels"] = given.pop("actions", ())
+        make = newsvendor_of_numbers
     elif "knots" in given:
         make = Payoff.from_knots
     try:
-        problem: DecisionProblem | Payoff = make(**given)
+        return make(**given)
     except TypeError as error:
         raise ValueError(f"payoffs in {path} lack something, or have too much: {error}") from error
-    return problem
 
 
 def currency_in(path: str | Path) -> str | None:
     """The unit of the payoffs in a file: the corner of a .csv table, or ``currency`` of a .toml file."""
-    path = Path(path)
+    given = _given_in(Path(path)).get("currency")
+    return given if isinstance(given, str) else None
+
+
+def _given_in(path: Path) -> dict[str, Any]:
+    """What a file says, by the names of arguments."""
     if path.suffix.lower() == ".npy":
-        return None
-    if path.suffix.lower() == ".toml":
-        given = _toml_in(path).get("currency")
-        return given if isinstance(given, str) else None
-    corner = _table_in(path).corner
-    return corner if 0 < len(corner) <= 20 and corner.casefold() not in _NO_CURRENCY else None
-
-
-def _newsvendor(actions: Any, price: float, cost: float, salvage: float = 0.0) -> Payoff:
-    return newsvendor_of_numbers(actions, price, cost, salvage)
-
-
-def _toml_in(path: Path) -> dict[str, Any]:
+        return {"payoffs": np.load(path, allow_pickle=False)}
+    if path.suffix.lower() != ".toml":
+        return _table_in(path)
     try:
         return tomllib.loads(files.text_in(path, "payoffs"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"payoffs must be TOML, and {path} is not: {error}") from error
 
 
-class _Table(NamedTuple):
-    payoffs: list[list[float]]
-    actions: list[str] | None
-    states: list[str] | None
-    corner: str  # what stands above the actions
-
-
-def _table_in(path: Path) -> _Table:
+def _table_in(path: Path) -> dict[str, Any]:
     lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
     rows = [[cell.strip() for cell in cells] for cells in lines if any(cells)]
     if not rows:
@@ -115,15 +95,20 @@ def _table_in(path: Path) -> _Table:
     for cells in below:
         if len(cells) != len(below[0]) or not all(map(_is_number, cells)):
             raise ValueError(f"payoffs must be {len(below[0])} numbers in every row, and a row of {path} has {cells}")
-    return _Table([list(map(float, cells)) for cells in below], actions, states, corner)
+    currency = corner if 0 < len(corner) <= 20 and corner.casefold() not in _NO_CURRENCY else None
+    payoffs = [list(map(float, cells)) for cells in below]
+    return {"payoffs": payoffs, "actions": actions, "states": states, "currency": currency}
 
 
 def _refuse_unclear(rows: list[list[str]], has_states: bool, has_actions: bool, path: Path) -> None:
     """Refuse a first line or column that may be numbers of states or actions, or payoffs: each is another problem."""
     first, column = rows[0], [cells[0] for cells in rows[1:]]
     numbers = first[1:] if has_actions else first
-    apart = len(set(map(float, numbers))) == len(numbers) if not has_states else False
-    if len(rows) > 2 and apart and (has_actions or _is_count(numbers)):
+    if (
+        len(rows) > 2
+        and not has_states
+        and (len(set(map(float, numbers))) == len(numbers) if has_actions else _is_count(numbers))
+    ):
         raise ValueError(
             f"payoffs must say what the first line of {path} is, {','.join(first)!r}: it may be the numbers of the "
             "states, or what an action is paid. If it is the states', leave its first cell empty, above a first column "
@@ -139,10 +124,8 @@ def _refuse_unclear(rows: list[list[str]], has_states: bool, has_actions: bool, 
 
 def _is_count(cells: list[str]) -> bool:
     """Whether these are 0, 1, 2, ... or 1, 2, 3, ..., in some order."""
-    return all(map(_is_number, cells)) and sorted(map(float, cells)) in (
-        list(range(len(cells))),
-        list(range(1, len(cells) + 1)),
-    )
+    n = len(cells)
+    return all(map(_is_number, cells)) and sorted(map(float, cells)) in ([*range(n)], [*range(1, n + 1)])
 
 
 def _is_number(cell: str) -> bool:

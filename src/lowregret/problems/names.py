@@ -24,23 +24,12 @@ class Positions(NamedTuple):
 class Names:
     """Names of states (or actions) in their order, and which of them a value means: one rule everywhere.
 
-    A value means the state whose name it is. States without names of their own are called 0, 1, 2, ..., so their
-    numbers are their names; where states have names, a number that is not one of them is refused, and never taken for a
-    position. These count as the same name:
+    A value means the state whose name it is; a number is a name, never a position (``Positions`` are): states without
+    names of their own are called 0, 1, 2, .... What is missing (None, NaN) is refused. These count as the same name:
 
     - texts that are the same but for blanks around them and the way in which Unicode spells an accent (NFC);
     - numbers that are equal, as numbers or written out: 1, 1.0, "1", "1.0" and "01";
     - bools: True, "True" and "true". They are not numbers: True is not 1, and neither "yes" nor "on".
-
-    No value means two states, since names that count as the same are refused. What is missing (None, NaN) is refused.
-    ``Positions`` are taken as positions.
-
-    Parameters
-    ----------
-    names
-        At least one, all different.
-    what
-        What they are the names of.
 
     >>> Names(["1.0", "0.0"]).position(1), Names(["0", "1"]).position(1), Names(["no", "yes"]).position(1)
     (0, 1, None)
@@ -67,13 +56,11 @@ class Names:
         """The position of each value as int64, of the given ``shape`` if any, as an array like ``like`` if given."""
         if isinstance(values, Positions):
             return inputs.tokens_of(values.at, len(self.names), name, shape=shape, like=like)
-        if self.unnamed and type(values) is int:  # the usual case
+        listed = isinstance(values, (list, tuple))
+        if self.unnamed and not listed and (type(values) is int or is_integral(inputs.array_of(values, name))):
             return inputs.tokens_of(values, len(self.names), name, shape=shape, like=like)
-        array, listed = inputs.array_of(values, name), isinstance(values, (list, tuple))
-        if self.unnamed and not listed and is_integral(array):
-            return inputs.tokens_of(array, len(self.names), name, shape=shape, like=like)
         # In a list NumPy would make 1 of True, and "1" of 1.
-        each = np.array(values, dtype=object) if listed else np.asarray(to_numpy(array))
+        each = np.array(values, dtype=object) if listed else np.asarray(to_numpy(inputs.array_of(values, name)))
         if shape is not None and each.shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {each.shape}")
         found: dict[Any, int | None] = {}

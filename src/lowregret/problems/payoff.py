@@ -1,7 +1,6 @@
 """What is at stake where outcomes are numbers: a bounded payoff of action and outcome, at the outcome itself."""
 
 import math
-import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,15 +10,14 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import frozen
-from .decision import _contrast
-from .names import Names
+from .stakes import Stakes, scaled
 
 _BEND = 1e-9  # by how much payoffs may miss a straight line, in units of high - low: rounding
 _FAR = (1.0, 1e3, 1e9)  # how far beyond the outer knots a payoff is tried
 
 
 @dataclass(frozen=True, eq=False)
-class Payoff:
+class Payoff(Stakes):
     """A payoff ``fn(action, outcome)`` between ``low`` and ``high``, in your own units, for outcomes that are numbers.
 
     Parameters
@@ -59,6 +57,7 @@ class Payoff:
         if not low < high or not high - low < math.inf:
             raise ValueError(f"low must be below high, got {low:.6g} and {high:.6g}")
         inputs.keep(self, low=low, high=high, actions=_listed(self.actions), outcomes=_range(self.outcomes))
+        inputs.keep(self, _scale=high / 2 - low / 2, _shift=high / 2 + low / 2)
         _ = self.action_names  # all different
         if self.knots is not None:
             inputs.keep(self, knots=frozen(self._all_knots()))
@@ -100,37 +99,15 @@ class Payoff:
         return cls(lines, named, least, most, knots=at_M, outcomes=ends)
 
     @property
-    def n_actions(self) -> int:
-        return len(self.actions)
-
-    @cached_property
-    def action_names(self) -> Names:
-        """Which action a name means; actions that are neither texts nor numbers go by their positions."""
-        named = (
-            action if isinstance(action, (str, numbers.Real)) else f"action {i}"
-            for i, action in enumerate(self.actions)
-        )
-        return Names(named, "actions")
-
-    @cached_property
-    def span(self) -> float:
-        """The most one step can matter, in utility: over outcomes, the best minus the worst action's; else 2."""
-        if self.knots is None:
-            return 2.0
-        at_knots = self.knot_utilities
-        return float((at_knots.max(axis=0) - at_knots.min(axis=0)).max())
-
-    @cached_property
-    def contrast(self) -> float:
-        """Over pairs of actions, the range over outcomes of the difference of their utilities. 4 without knots."""
-        return 4.0 if self.knots is None else _contrast(self.knot_utilities)
+    def table(self) -> np.ndarray | None:
+        return None if self.knots is None else self.knot_utilities
 
     @cached_property
     def knot_utilities(self) -> np.ndarray:
         """Utilities ``[A, M]`` at the knots, which include the finite ends of the outcomes."""
         if self.knots is None:
             raise ValueError("this Payoff has no knots")
-        return frozen(self._scaled(self._checked(self.knots)))
+        return frozen(self._utilities(self.knots))
 
     def payoffs(self, outcomes: Any) -> np.ndarray:
         """What each action is paid at these outcomes ``[...]``: ``[A, ...]``, in your units."""
@@ -139,18 +116,12 @@ class Payoff:
     def utilities(self, points: np.ndarray) -> np.ndarray:
         """The same mapped onto [-1, 1], ``[A, ...]``, at checked points; between knots by the straight lines."""
         if self.knots is None:
-            return self._scaled(self._checked(points))
-        at_knots, knots = self.knot_utilities, self.knots
-        if len(knots) == 1:
-            return np.repeat(at_knots, points.size, axis=1).reshape(-1, *points.shape)
-        cell = np.clip(np.searchsorted(knots, points, side="right") - 1, 0, len(knots) - 2)
-        share = np.clip((points - knots[cell]) / (knots[cell + 1] - knots[cell]), 0.0, 1.0)
-        found_A: np.ndarray = at_knots[:, cell] * (1 - share) + at_knots[:, cell + 1] * share
-        return found_A
+            return self._utilities(points)
+        return np.stack([np.interp(points, self.knots, row) for row in self.knot_utilities])
 
     def paid(self, outcomes: np.ndarray) -> np.ndarray:
         """The same at outcomes that occurred, always by ``fn``; refused where it is off the lines between the knots."""
-        found = self._scaled(self._checked(outcomes))
+        found = self._utilities(outcomes)
         if self.knots is not None:
             off = np.argwhere(np.abs(found - self.utilities(outcomes)) > 16 * _BEND)
             if len(off):
@@ -161,39 +132,22 @@ class Payoff:
                 )
         return found
 
-    def _scaled(self, payoffs: np.ndarray) -> np.ndarray:
-        return np.clip((payoffs - (self.high / 2 + self.low / 2)) / (self.high / 2 - self.low / 2), -1.0, 1.0)
-
-    def in_payoffs(self, utility: Any) -> Any:
-        """A utility in your units."""
-        return inputs.amount(utility, "utility") * (self.high / 2 - self.low / 2) + (self.high / 2 + self.low / 2)
-
-    def regret_in_payoffs(self, regret: Any) -> Any:
-        """A regret, or any difference of utilities, in your units."""
-        return inputs.amount(regret, "regret") * (self.high / 2 - self.low / 2)
-
-    def anytime_temperature(self, step: Any) -> Any:
-        """The temperature at ``step`` (from 1) when the horizon is unknown; unchecked."""
-        c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
-        return c / (np.asarray(step, dtype=np.float64) + 1) ** 0.5
+    def _utilities(self, outcomes: np.ndarray) -> np.ndarray:
+        return scaled(self._checked(outcomes), self._scale, self._shift)
 
     def changing(self, low: float | None = None, high: float | None = None) -> "Payoff":
         """A payoff that each step restates, as another ``Payoff`` between ``low`` and ``high``: by default its own."""
-        return replace(
-            self, low=self.low if low is None else low, high=self.high if high is None else high, is_changing=True
-        )
+        low, high = self.low if low is None else low, self.high if high is None else high
+        return replace(self, low=low, high=high, is_changing=True)
 
     def restated(self, other: Any) -> "Payoff":
         """Payoffs of one step, given as a ``Payoff`` with these actions, on the scale that this one declares."""
         if not isinstance(other, Payoff) or other.actions != self.actions or other.outcomes != self.outcomes:
-            raise ValueError(
-                f"payoffs must be a Payoff with the actions and outcomes that were declared, got {inputs.shown(other)}"
-            )
+            wants = "a Payoff with the actions and outcomes that were declared"
+            raise ValueError(f"payoffs must be {wants}, got {inputs.shown(other)}")
         if other.low < self.low or other.high > self.high:
-            raise ValueError(
-                f"payoffs must lie in the declared range, {self.low:.6g} to {self.high:.6g}, got {other.low:.6g} to "
-                f"{other.high:.6g}"
-            )
+            within = f"the declared range, {self.low:.6g} to {self.high:.6g}"
+            raise ValueError(f"payoffs must lie in {within}, got {other.low:.6g} to {other.high:.6g}")
         return replace(other, low=self.low, high=self.high, is_changing=False)
 
     @property
@@ -233,8 +187,8 @@ class Payoff:
         bends = "no knots" if self.knots is None else f"{len(self.knots)} knots"
         return f"Payoff({self.n_actions} actions, {self.low:.4g} to {self.high:.4g}, {bends})"
 
-    def _returned(self, outcomes: np.ndarray) -> np.ndarray:
-        """What ``fn`` returns, ``[A, ...]``, in the right shape but otherwise unchecked."""
+    def _checked(self, outcomes: np.ndarray) -> np.ndarray:
+        """What ``fn`` returns, ``[A, ...]``; refused where it is of another shape or out of bounds."""
         found = np.empty((self.n_actions, *outcomes.shape))
         for a, action in enumerate(self.actions):
             paid = np.asarray(self.fn(action, outcomes.copy()), dtype=np.float64)
@@ -244,18 +198,14 @@ class Payoff:
                     f"{inputs.shown(action)}: write it for arrays, or wrap it in numpy.vectorize"
                 )
             found[a] = paid
-        return found
-
-    def _checked(self, outcomes: np.ndarray) -> np.ndarray:
-        """The same, refused where it is out of bounds."""
-        found = self._returned(outcomes)
         slack = _BEND * (self.high - self.low)
         right = (found >= self.low - slack) & (found <= self.high + slack)  # a NaN is neither
         if not right.all():
             a, *at = np.argwhere(~right)[0].tolist()
             raise ValueError(
                 f"fn must return payoffs from low = {self.low:.6g} to high = {self.high:.6g}, got "
-                f"{found[(a, *at)]:.6g} for action {self.actions[a]!r} at outcome {outcomes[tuple(at)]:.6g}"
+                f"{found[(a, *at)]:.6g} for action {self.actions[a]!r} at outcome {outcomes[tuple(at)]:.6g} "
+                f"(outcomes from {self.outcomes[0]:.6g} to {self.outcomes[1]:.6g} are possible)"
             )
         return found
 
@@ -277,8 +227,8 @@ class Payoff:
         for end, knot, sign in zip(self.outcomes, (knots[0], knots[-1]), (-1, 1), strict=True):
             if math.isfinite(end):
                 continue
-            beyond = self._returned(knot + sign * np.array(_FAR) * max(1.0, abs(knot)))
-            changes = ~(np.abs(beyond - at_knots[:, [0 if sign < 0 else -1]]) <= slack)  # a NaN does
+            beyond = self._checked(knot + sign * np.array(_FAR) * max(1.0, abs(knot)))
+            changes = np.abs(beyond - at_knots[:, [0 if sign < 0 else -1]]) > slack
             if changes.any():
                 raise ValueError(
                     f"outcomes must have {'a least' if sign < 0 else 'a most'} value: the payoff of action "
