@@ -41,7 +41,7 @@ def test_the_words_of_an_alarm() -> None:
     for t in range(60):  # at night state 1 comes, and the desk knows in the second stream when
         states = [t % 2, int(t % 3 == 0)]
         told.advise(
-            [WRONG] * 2, context=[["day", "night"][t % 2], "day"], references=[[[0.5, 0.5]], [np.eye(2)[states[1]]]]
+            [WRONG] * 2, context=[["day", "night"][t % 2], "day"], references=[[[0.5, 0.5], np.eye(2)[states[1]]]]
         )
         told.observe(states)
     found = {event.stream: event for event in told.events if isinstance(event, lr.Alarm)}

@@ -121,13 +121,17 @@ def test_whatever_is_refused_is_named_by_its_stream() -> None:
     names = [f"s{i}" for i in range(N + 2)]
     guard = lr.Guard(PRICES.changing(0, 4), against=against, test=lr.ExactTest(horizon=50), streams=names)
     guard.retire(["s0", "s1"])
-    right: dict[str, Any] = {"forecast": np.full((N, 3), 1 / 3), "references": np.full((N, 1, 3), 1 / 3)}
+    right: dict[str, Any] = {"forecast": np.full((N, 3), 1 / 3), "desk": np.full((N, 3), 1 / 3)}
     right |= {"context": np.zeros(N, dtype=int), "scale": np.ones(N), "payoffs": np.zeros((N, 3, 3))}
+
+    def advise(desk: np.ndarray, **given: Any) -> None:
+        guard.advise(**given, references={"desk": desk})
+
     before = guard.dumps()
     for name, entry, value in (
         ("forecast", (7, 1), np.nan),
         ("forecast", (7, 0), 0.7),
-        ("references", (7, 0, 1), np.nan),
+        ("desk", (7, 1), np.nan),
         ("context", (7,), 3),
         ("scale", (7,), 0.0),
         ("payoffs", (7, 1, 0), 9.0),
@@ -135,9 +139,9 @@ def test_whatever_is_refused_is_named_by_its_stream() -> None:
         given = right[name].copy()
         given[entry] = value
         with pytest.raises(ValueError, match=r"at index \(7,.*\(stream s9\)"):
-            guard.advise(**{**right, name: given})
+            advise(**{**right, name: given})
         assert guard.dumps() == before
-    guard.advise(**right)
+    advise(**right)
     for given in ({"outcome": np.arange(N) // 39 * 3}, {"outcome": np.zeros(N, int), "action": -(np.arange(N) // 39)}):
         with pytest.raises(ValueError, match=r"at index \(39,\) \(stream s41\)"):
             guard.observe(**given)

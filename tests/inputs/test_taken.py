@@ -209,13 +209,3 @@ def test_what_a_guard_takes_and_gives_is_not_its_memory() -> None:
         given[...] = 7
     assert guard.dumps() == before
     assert guard.advice().forecast.tolist() == [[0.2, 0.8]] * 2
-
-
-def test_a_masked_outcome_is_missing_and_a_masked_forecast_is_refused() -> None:
-    guard, even = lr.Guard(COIN, streams=3), np.full((3, 2), 0.5)
-    with pytest.raises(ValueError, match="forecast must not be masked"):
-        guard.advise(np.ma.masked_array(even, mask=even > 1))
-    guard.advise(even)
-    guard.observe(np.ma.masked_array([0, 1, 1], mask=[0, 1, 0]))
-    head = guard.engine.head.open(guard._state.rows_NxW)
-    assert (head.observed.tolist(), head.missed.tolist()) == ([1, 0, 1], [0, 1, 0])

@@ -164,7 +164,7 @@ def delay(
     )
 
 
-def _apart(problem: DecisionProblem, edge: float) -> tuple[np.ndarray, np.ndarray]:
+def _apart(problem: DecisionProblem, edge: float) -> np.ndarray:
     """Two forecasts on two states: by one of them an action is best, by the other another, by this edge."""
     U, e = problem.utility, edge / max(float(problem.regret_in_payoffs(1.0)), 1e-300)
     widest, found = 0.0, None
@@ -174,13 +174,12 @@ def _apart(problem: DecisionProblem, edge: float) -> tuple[np.ndarray, np.ndarra
         reach = float(x_S[high] - x_S[low])
         if e > min(-x_S[low], x_S[high]) or reach <= widest:
             continue
-        forecast_S, truth_S = np.zeros(len(x_S)), np.zeros(len(x_S))
-        for to_S, mean in ((forecast_S, -e), (truth_S, e)):
-            to_S[high] = (mean - x_S[low]) / reach
-            to_S[low] = 1 - to_S[high]
-        lacks_b, lacks_c = (U @ forecast_S).max() - U[b] @ forecast_S, (U @ truth_S).max() - U[c] @ truth_S
-        if max(lacks_b, lacks_c) <= 1e-12:
-            widest, found = reach, (forecast_S, truth_S)
+        both_2xS = np.zeros((2, len(x_S)))
+        both_2xS[:, high] = (np.array([-e, e]) - x_S[low]) / reach
+        both_2xS[:, low] = 1 - both_2xS[:, high]
+        lacks_2 = (both_2xS @ U.T).max(axis=1) - (both_2xS * U[[b, c]]).sum(axis=1)
+        if lacks_2.max() <= 1e-12:
+            widest, found = reach, both_2xS
     if found is None:
         raise ValueError(
             f"edge must be one that two actions of {problem} can have over each other, got {edge:g}: "

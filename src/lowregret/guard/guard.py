@@ -184,7 +184,7 @@ class Guard:
         context
             In which of the contexts of ``against`` the step is.
         references
-            The forecasts of the references, by name or in their order.
+            The forecasts of the references: a dict by name, or a list in their order.
         scale
             How much of what the problem says is at stake in this step, above 0 and at most 1.
         payoffs
@@ -349,8 +349,10 @@ class Guard:
             if usual and self._quick is not None and self._observe_quickly(self._quick, outcome, action):
                 return
             now = self._state
-            fresh = self._too_late(now, step)
-            if not fresh:
+            if step is not None and inputs.whole(step, "step") <= now.advised and step not in self.waiting:
+                fresh = self._lost(OutcomeIgnored, now, step, now.advised, np.ones(len(now.streams), dtype=bool))
+                self._state = now.changed(fresh)
+            else:
                 pending = self._waiting(step, last=False)
                 try:
                     found, mask = self._reading.outcome(self.shape, outcome, missing)
@@ -366,17 +368,7 @@ class Guard:
                 names = (None,) if self.is_alone else now.streams
                 fresh = events_of(self.engine, rows, signals, pending.number, now.advised, names)
                 self._state = now.changed(fresh, rows_NxW=rows, waiting=now.but(pending))
-            else:
-                self._state = now.changed(fresh)
         announce(fresh, self.on_event)
-
-    def _too_late(self, now: State, step: int | None) -> tuple[Event, ...]:
-        """The events of an outcome whose step was advised and no longer waits."""
-        if step is None or inputs.whole(step, "step") in (one.number for one in now.waiting):
-            return ()
-        if step > now.advised:
-            raise ValueError(f"step {step} has not been advised: the last was {now.advised}")
-        return self._lost(OutcomeIgnored, now, step, now.advised, np.ones(len(now.streams), dtype=bool))
 
     def skip(self, step: int | None = None) -> None:
         """Give up the outcome of a step that waits for it, by default the oldest.

@@ -55,18 +55,10 @@ class Reading:
             return ()
         if references is None:
             raise ValueError(f"references must be given: the forecasts of {', '.join(names)} for this step")
-        if isinstance(references, dict):
-            if set(references) != set(names):
-                raise ValueError(f"references must be the forecasts of {', '.join(names)}, got {list(references)}")
+        if isinstance(references, dict) and set(references) == set(names):
             references = [references[name] for name in names]
-        if not isinstance(references, (list, tuple)) or len(references) != len(names):  # in one array
-            stacked = to_numpy(inputs.array_of(references, "references"))
-            if stacked.shape[:-1] != (*shape, len(names)):
-                raise ValueError(
-                    f"references must be the forecasts of {', '.join(names)}, or an array of shape "
-                    f"{(*shape, len(names), '...')}, got shape {stacked.shape}"
-                )
-            references = list(np.moveaxis(stacked, -2, 0))
+        if not isinstance(references, (list, tuple)) or len(references) != len(names):
+            raise ValueError(f"references must be {{{', '.join(names)}: forecast}}, got {inputs.shown(references)}")
         found = [self._forecast(one, shape, "references", payoffs) for one in references]
         return tuple(found) if isinstance(self.problem, Payoff) else np.stack(found, axis=-2)
 
