@@ -1,7 +1,7 @@
 """Two workers of examples/production.py, each killed again and again, and a client that repeats what was not answered.
 
-``python killed.py MODEL DATABASE WEBHOOK KILLS`` prints what the client was answered, as JSON. The first worker is
-killed at a random line of the script, the second at a random time, in the middle of a write perhaps.
+``python killed.py MODEL DATABASE WEBHOOK KILLS`` prints what the client was answered, as JSON. Each worker is killed at
+a random line of the script.
 """
 
 import http.client
@@ -29,26 +29,21 @@ dice = random.Random(0)
 
 
 class Worker:
-    def __init__(self, arguments: list[str], by_line: bool) -> None:
+    def __init__(self, arguments: list[str]) -> None:
         with socket.socket() as free:
             free.bind(("localhost", 0))
             self.port = free.getsockname()[1]
-        self.arguments, self.by_line, self.deaths = [*arguments[:2], str(self.port), arguments[2]], by_line, 0
+        self.arguments, self.deaths = [*arguments[:2], str(self.port), arguments[2]], 0
         self.begin()
 
     def begin(self) -> None:
-        lines, seconds = dice.randrange(1, 500), dice.uniform(0.05, 0.6)
+        trace = Countdown(dice.randrange(1, 500))
         self.pid = os.fork()
         if self.pid == 0:
-            if self.by_line:
-                trace = Countdown(lines)
-                threading.settrace(trace)
-                sys.settrace(trace)
+            threading.settrace(trace)
+            sys.settrace(trace)
             sys.argv = [str(SCRIPT), *self.arguments]
             runpy.run_path(str(SCRIPT), run_name="__main__")
-        if not self.by_line:
-            self.killer = threading.Timer(seconds, os.kill, (self.pid, signal.SIGKILL))
-            self.killer.start()
 
     def post(self, path: str, asked: dict) -> dict | None:
         """The answer; None: it was killed, and has begun anew."""
@@ -71,12 +66,6 @@ class Worker:
             finally:
                 line.close()
 
-    def end(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        if not self.by_line:
-            self.killer.cancel()
-
 
 class Countdown:
     """Kills its own process after so many lines of the script."""
@@ -95,7 +84,7 @@ class Countdown:
 
 
 def main(model: str, database: str, webhook: str, kills: int) -> None:
-    workers = [Worker([model, database, webhook], by_line) for by_line in (True, False)]
+    workers = [Worker([model, database, webhook]) for _ in range(2)]
     policies, labels = [], []
 
     def post(path: str, asked: dict) -> dict:
@@ -113,7 +102,8 @@ def main(model: str, database: str, webhook: str, kills: int) -> None:
                 labels.append(post("/label", {"id": t - LATE, "label": "calm"}))
     finally:
         for worker in workers:
-            worker.end()
+            os.kill(worker.pid, signal.SIGKILL)
+            os.waitpid(worker.pid, 0)
     print(json.dumps({"policies": policies, "labels": labels, "deaths": [worker.deaths for worker in workers]}))
 
 

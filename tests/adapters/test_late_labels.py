@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,7 +109,7 @@ def orders(n: int, lag: int, seed: int) -> Iterator[tuple[str, int]]:
 
 @both
 @pytest.mark.parametrize("lag", [1, 2, 7, 120])
-def test_labels_in_any_order_saved_half_way(river: bool, lag: int, tmp_path: Path) -> None:
+def test_labels_in_any_order_saved_half_way(river: bool, lag: int) -> None:
     chances, y = world()
     served, guard = Served(river, lag=lag), Guard(COIN, lag=lag)
     other = Served(river, lag=lag)
@@ -128,14 +126,8 @@ def test_labels_in_any_order_saved_half_way(river: bool, lag: int, tmp_path: Pat
         if i % 40 == 7:  # another process goes on
             other.guard.loads(served.guard.dumps())
             served, other = other, served
-        elif i % 40 == 17:
-            served.guard.save(tmp_path / str(i))
-            other.guard.load(tmp_path / str(i))
-            served, other = other, served
         elif i % 40 == 27:
             served.model = pickle.loads(pickle.dumps(served.model))
-        elif i % 40 == 37:
-            served.model = deepcopy(served.model)
     assert_same(served.guard, guard)
     assert served.guard.steps == 120
     assert served.guard.events or lag > 2

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,8 @@ from river import drift, forest, naive_bayes
 from river.checks import common
 
 import lowregret as lr
-from lowregret.engine import ExactTest, Inputs, NoTest, QuantalResponse
+from lowregret.engine import ExactTest, Inputs, QuantalResponse
 from lowregret.guard import Alarm, Guard
-
-from .beside import assert_same
 
 Detector = lr.adapters.GuardDriftDetector
 LABELS = ["calm", "storm"]
@@ -106,23 +103,10 @@ def test_a_drift_is_an_alarm_and_the_next_update_begins_anew(of_errors: bool, la
     assert sum(isinstance(event, Alarm) for event in detector.guard.events) == len(drifts)
 
 
-def test_threads_lose_no_update() -> None:
-    detector, guard = Detector(Guard(SEA, test=NoTest()), floor=0.0), Guard(SEA, test=NoTest())
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(detector.update, [({"calm": 0.9, "storm": 0.1}, "storm")] * 300))
-    for _ in range(300):
-        guard.advise([0.9, 0.1])
-        guard.observe("storm")
-    assert_same(detector.guard, guard)
-
-
 @pytest.mark.parametrize(
     ("x", "says"),
     [
-        (
-            1,
-            r"x must be a pair \(dict of probabilities, label\), got 1: for errors",
-        ),
+        (1, r"x must be a pair \(dict of probabilities, label\), got 1: for errors"),
         (([0.5, 0.5], "calm"), "x must be a pair"),
         (({"fog": 1.0}, "calm"), "a label of probabilities must be one of the labels"),
         (({"calm": 0.5, "storm": 0.1}, "calm"), "probabilities must sum to one"),

@@ -84,7 +84,7 @@ TABLE: list[tuple[Callable[..., Any], dict[str, Any], dict[str, list[Any]]]] = [
     (Scheduled, {"probs_TxS": [EVEN]}, {"probs_TxS": [EVEN, [[0.3, 0.3]], [[NAN, 1]], []]}),
     (lr.FromFunction, {"fn": lambda history: EVEN, "n_states": 2}, {"fn": [None, "f"], "n_states": COUNT}),
     (lr.Mixture, {"predictors": [URN, STICKY]}, {"predictors": [[], [URN, None], [URN, lr.PolyaUrn(3)]],
-                                                 "weights": LAW[:4]}),
+                                                 "weights": [*LAW[:4], [1.0, 0.0]]}),
     (URN.predict_sequence, {"tokens": [0, 1]}, {"tokens": [*TOKENS, 1, []]}),
     (URN.start, {"batch_shape": (2,)}, {"batch_shape": [-1, (2, -3), (1.5,), "ab", None]}),
     (lr.sample, {"predictor": URN, "horizon": 3, "n": 2, "seed": 0}, {

@@ -146,22 +146,6 @@ def test_each_predictor_is_checked() -> None:
         lr.Mixture([lr.PolyaUrn(2), Wrong(2)]).predict_sequence([0, 1])
 
 
-@pytest.mark.parametrize(
-    ("predictors", "weights", "message"),
-    [
-        ([], None, "at least one Predictor"),
-        ([SURE, 3], None, "predictor must be a Predictor, got int"),
-        ([SURE, lr.PolyaUrn(3)], None, "PolyaUrn predicts 3 states"),
-        ([SURE, lr.PolyaUrn(2)], [1.0], "weights must have a last axis of length 2"),
-        ([SURE, lr.PolyaUrn(2)], [0.5, 0.6], "weights must sum to one"),
-        ([SURE, lr.PolyaUrn(2)], [1.0, 0.0], "weights must be positive"),
-    ],
-)
-def test_what_does_not_fit_is_refused(predictors: Any, weights: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        lr.Mixture(predictors, weights)
-
-
 # Why it is no answer
 
 

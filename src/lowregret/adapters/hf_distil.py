@@ -110,10 +110,6 @@ class HFDistil:
         states, (B, T, S) = self.base.states, labels.shape
         first, step = len(states.before) - 1, 1 + len(states.separator)
         logits_BxTxV = logits_of(outputs)[:, first::step].float()
-        if logits_BxTxV.shape[1] != T:
-            raise ValueError(
-                f"labels must be {logits_BxTxV.shape[1]} forecasts per sequence, got {T}: do they come from collate?"
-            )
         own_BxTxS = logits_BxTxV[..., states.token_ids.to(logits_BxTxV.device)]
         log_probs_BxTxS = own_BxTxS - torch.logsumexp(logits_BxTxV, dim=-1, keepdim=True)
         loss_BxT = F.kl_div(log_probs_BxTxS, labels, reduction="none").sum(-1)

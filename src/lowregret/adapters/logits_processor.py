@@ -100,8 +100,6 @@ class RobustLogitsProcessor(LogitsProcessor):
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Scores whose softmax is the robust forecast over the states, or the separator where that is due."""
         rows = to_numpy(input_ids.cpu())
-        if scores.ndim != 2 or len(scores) != len(rows):
-            raise ValueError(f"scores must be one row for each of {len(rows)} sequences, got {tuple(scores.shape)}")
         not_training(self._states.module, "model")
         read = [self._read(row, i) for i, row in enumerate(rows)]
         due = [i for i, (_, within) in enumerate(read) if within == 0]

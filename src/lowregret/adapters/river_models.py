@@ -203,15 +203,14 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
                 raise ValueError(f"x must be a pair (dict of probabilities, label), got {inputs.shown(x)}: {others}")
             probs_S, label = self._labels.floored(_forecast(self._labels, x[0])), x[1]
         [state] = self._labels.states([label], "the label").tolist()
-        with self.guard.lock:  # one at a time
-            if self.drift_detected:
-                self._reset()
-                self.guard.restart()
-            self.guard.advise(probs_S)
-            self.guard.observe(Positions(state))
-            self._drift_detected = self.guard.switched
-            evidence, threshold = self.guard.evidence
-            self._warning_detected = not self._drift_detected and evidence >= threshold / 2
+        if self.drift_detected:
+            self._reset()
+            self.guard.restart()
+        self.guard.advise(probs_S)
+        self.guard.observe(Positions(state))
+        self._drift_detected = self.guard.switched
+        evidence, threshold = self.guard.evidence
+        self._warning_detected = not self._drift_detected and evidence >= threshold / 2
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
