@@ -79,10 +79,8 @@ def side_of(guard: Guard, t: int) -> tuple[dict[str, Any], dict[str, Any]]:
     rows = {name: [part] for name, part in side.items()}
     if guard.against.references:
         said_1xK = DESK.predict_proba(X0[t : t + 1])
-        side["references"], rows["references"] = (
-            {"desk": in_order(STATES, DESK.classes_, said_1xK)[0]},
-            {"desk": said_1xK},
-        )
+        side["references"] = {"desk": in_order(STATES, DESK.classes_, said_1xK)[0]}
+        rows["references"] = {"desk": said_1xK}
     return side, rows
 
 

@@ -92,17 +92,6 @@ def test_a_state_of_probability_zero_is_never_drawn() -> None:
         assert set(np.unique(drawn)) == {s for s, p in enumerate(law) if p > 0}
 
 
-def test_functions_see_the_history_and_nothing_else() -> None:
-    seen = []
-
-    def remember(history: np.ndarray) -> list[float]:
-        seen.append(tuple(history.tolist()))
-        return [0.25, 0.75]
-
-    lr.FromFunction(remember, 2).predict_sequence([1, 0, 1])
-    assert seen == [(), (1,), (1, 0)]
-
-
 def test_the_eight_sources() -> None:
     sources = lr.evaluate.sources.paper_sources(1024)
     assert list(sources) == ["a", "b", "c", "d", "sin2", "sin5", "sin10", "sin20"]

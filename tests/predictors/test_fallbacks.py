@@ -61,15 +61,8 @@ def test_up_to_one_it_is_hedge(kind: str) -> None:
     import torch
 
     rng = np.random.default_rng(1)
-    games = [
-        COIN,
-        RPS,
-        SKEW,
-        TILTED,
-        lr.matching(4),
-        *(equalised(rng, int(a), int(s)) for a, s in [(2, 3), (3, 4), (5, 5)]),
-    ]
-    for problem in games:
+    random_games = [equalised(rng, actions, states) for actions, states in [(2, 3), (3, 4), (5, 5)]]
+    for problem in (COIN, RPS, SKEW, TILTED, lr.matching(4), *random_games):
         T, c = 80, float(rng.uniform(0.1, 1))
         tokens = rng.integers(problem.n_states, size=(20, T))
         tokens = torch.as_tensor(tokens) if kind == "torch" else tokens

@@ -29,12 +29,8 @@ def chance(predictor: lr.Predictor, tokens_NxT: np.ndarray) -> np.ndarray:
 def test_a_sequence_is_as_likely_as_the_predictors_make_it_on_average(seed: int) -> None:
     rng = np.random.default_rng(seed)
     S = 2 + seed % 2
-    parts = [
-        random_markov(rng, S),
-        lr.PolyaUrn(S),
-        random_markov(rng, S),
-        lr.predictors.Scheduled(rng.dirichlet(np.ones(S), 4)),
-    ]
+    first, second, drifts = random_markov(rng, S), random_markov(rng, S), rng.dirichlet(np.ones(S), 4)
+    parts = [first, lr.PolyaUrn(S), second, lr.predictors.Scheduled(drifts)]
     weights = None if seed < 2 else rng.dirichlet(np.ones(4))
     tokens = all_sequences(S, 8 if S == 2 else 5)
     mixture = lr.Mixture(parts, weights)
@@ -53,11 +49,8 @@ def test_its_log_loss_is_near_the_best_beyond_all_floats() -> None:
     """After 20,000 steps each sequence has a probability that no float holds."""
     rng = np.random.default_rng(0)
     T, weights = 20_000, np.array([0.7, 0.3 - 1e-9, 1e-9])
-    parts = [
-        lr.predictors.Scheduled([[0.8, 0.2]]),
-        lr.predictors.Scheduled([[0.3, 0.7]]),
-        lr.Markov([[0.1, 0.9], [0.6, 0.4]], 1),
-    ]
+    coins = [lr.predictors.Scheduled([[0.8, 0.2]]), lr.predictors.Scheduled([[0.3, 0.7]])]
+    parts = [*coins, lr.Markov([[0.1, 0.9], [0.6, 0.4]], 1)]
     tokens = rng.random((3, T)) < np.array([0.2, 0.7, 0.55])[:, None]
     tokens = tokens.astype(np.int64)
 

@@ -39,8 +39,7 @@ class HFDistil:
     Parameters
     ----------
     robust
-        ``robustify(HFPredictor(base, ...), problem, horizon)``, with any test, over the model as it was: a copy that is
-        not trained.
+        ``robustify(HFPredictor(base, ...), problem, horizon)`` over the model as it was: a copy that is not trained.
     response_weight
         How much the responses count beside the forecasts: a small error in a forecast can be a large one in regret.
     play_share

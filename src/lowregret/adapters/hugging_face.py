@@ -150,24 +150,19 @@ class HFPredictor(TokenPredictor):
         hint = f"; {other!r} is one token" if alone else ""
         raise ValueError(f"state_tokens must be single tokens: {word!r} is {len(ids)} of them, {pieces}{hint}")
 
-    def _ids_of(self, text: Any, name: str) -> tuple[int, ...]:
+    def _ids_of(self, text: Any, name: str, special: bool = False) -> tuple[int, ...]:
         if not isinstance(text, str):
             return ids_of(text, name, 0)
         if text == "":
             return ()
         if self.tokenizer is None:
             raise ValueError(f"tokenizer must be given for {name} in words ({text!r}); without one they are token ids")
-        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return tuple(self.tokenizer(text, add_special_tokens=special)["input_ids"])
 
     def _prompt_ids(self) -> tuple[int, ...]:
-        prompt = self.prompt
-        if isinstance(prompt, str) and prompt and self.tokenizer is not None:
-            return tuple(self.tokenizer(prompt)["input_ids"])
-        ids = self._ids_of(prompt, "prompt")
-        if ids:
+        if ids := self._ids_of(self.prompt, "prompt", special=True):
             return ids
-        bos = getattr(self.tokenizer, "bos_token_id", None)
-        bos = getattr(self.model.config, "bos_token_id", None) if bos is None else bos
-        if bos is None:
-            raise ValueError("prompt must not be empty: neither tokenizer nor model has a BOS token to begin with")
-        return (bos,)
+        for owner in (self.tokenizer, self.model.config):
+            if (bos := getattr(owner, "bos_token_id", None)) is not None:
+                return (bos,)
+        raise ValueError("prompt must not be empty: neither tokenizer nor model has a BOS token to begin with")

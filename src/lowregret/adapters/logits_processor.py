@@ -37,14 +37,12 @@ class RobustLogitsProcessor(LogitsProcessor):
     """Hand it to ``generate(..., logits_processor=LogitsProcessorList([it]))``: the model then writes robust states.
 
     What it returns is a function of ``input_ids`` and ``scores``: the history is read from the tokens at every call, so
-    rows may be reordered (beams), repeated, padded on the left, dropped or come back later. What the test remembers is
-    looked up by the whole history, never by its row; a history whose beginning it has not seen (writing continues
-    recorded states) is read by the model once, in one pass of ``robust.base``. Between states it forces the separator;
-    only states and separators are ever written.
+    rows may be reordered (beams), repeated, padded on the left, dropped or come back later. A history whose beginning
+    it has not seen is read by the model once, in one pass of ``robust.base``. Only states and separators are written.
 
-    It must come first among processors that change scores: temperature and the like, which ``generate`` applies
-    afterwards, then act on the robust forecast. With a separator, beams must not be sampled: ``generate`` would then
-    take tokens of probability 0, which is refused. After further training of the model, make a new one.
+    It must come first among processors that change scores: temperature and the like then act on the robust forecast.
+    With a separator, beams must not be sampled: ``generate`` would take tokens of probability 0, which is refused.
+    After further training of the model, make a new one.
 
     Parameters
     ----------
@@ -191,14 +189,9 @@ class History(NamedTuple):
 
 
 class Histories:
-    """Histories, looked up as a whole and never by row; one whose beginning is not known is read by the model again.
+    """The last ``keep`` histories, looked up as a whole and never by row.
 
-    Parameters
-    ----------
-    robust
-        Its base model reads such a history, in one pass.
-    keep
-        How many are remembered; the oldest go first.
+    One whose beginning is not known is read again, by the base model in one pass.
     """
 
     def __init__(self, robust: Robust, keep: int) -> None:

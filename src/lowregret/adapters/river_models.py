@@ -32,10 +32,9 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     """A River classifier that answers as its model does until the labels speak against it, then as the fallback does.
 
     ``predict_one``, ``predict_proba_one`` and ``policy_one`` answer for a step of the guard. ``learn_one`` gives the
-    guard the label and trains the model, which goes on learning after an alarm; where no row waits for its label it
-    trains the model alone. Steps, ids, labels that come late, saving and threads are those of ``GuardedClassifier``.
-    What asks again as the label comes (``DriftRetrainingClassifier``) goes inside, as the model; around it, only
-    without a lag.
+    guard the label and trains the model; where no row waits for its label, the model alone. Steps, ids, labels that
+    come late, saving and threads are those of ``GuardedClassifier``. With a lag, what asks again as the label comes
+    (``DriftRetrainingClassifier``) goes inside, as the model.
 
     Parameters
     ----------

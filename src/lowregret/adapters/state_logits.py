@@ -16,17 +16,7 @@ _LOGITS_AT_ONCE = 1 << 26  # numbers in one pass: a vocabulary times positions
 class StateLogits(nn.Module):
     """``tokens[B, T] -> logits[B, T, S]`` over the states; entry t saw ``tokens[:, :t]``, after what comes before.
 
-    Parameters
-    ----------
-    module
-        ``ids[B, L]`` to logits ``[B, L, V]``, entry i for what follows ``ids[:, :i + 1]``: a tensor, the first of a
-        tuple, or something with ``.logits``.
-    token_ids
-        Which of the vocabulary are the states, in order.
-    before
-        What comes before the first state.
-    separator
-        What comes after each state.
+    The module reads ``before``, then the states by their ``token_ids``, each followed by the ``separator``.
     """
 
     token_ids: Tensor
@@ -99,7 +89,6 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def a_module(module: Any, name: str) -> nn.Module:
-    """A torch module that is not being trained."""
     if not isinstance(module, nn.Module):
         raise ValueError(f"{name} must be a torch module that gives logits, got {type(module).__name__}")
     not_training(module, name)

@@ -79,10 +79,10 @@ class FromFunction(Predictor):
 
     def _handed(self, history: Array) -> Array:
         """The history as the function can take it."""
-        parameters = getattr(self.fn, "parameters", None)  # torch is not imported to ask
-        if parameters is None or not hasattr(self.fn, "named_modules"):
+        module: Any = self.fn
+        if not hasattr(module, "named_modules"):  # torch is not imported to ask
             return history
         import torch
 
-        own = next(iter(parameters()), None)
+        own = next(module.parameters(), None)
         return torch.as_tensor(history, device=None if own is None else own.device)

@@ -102,9 +102,8 @@ class PolyaUrn(Urn):
 
     def regret_after(self, problem: Any, steps: int, temperature: float | None) -> Any:
         """What quantal responses to it lose at most after an alarm, by the steps that are left."""
-        if temperature is None and self.prior != 1:
-            return None
-        return partial(every_start.urn_after, problem, steps, temperature, self.prior)
+        known = temperature is not None or self.prior == 1
+        return partial(every_start.urn_after, problem, steps, temperature, self.prior) if known else None
 
 
 def counts_before(tokens: Array, n_states: int) -> list[Array]:
