@@ -178,15 +178,6 @@ def test_payoffs_by_which_a_forecast_cannot_be_judged_are_refused_before_the_ste
     assert guard.steps == 1
 
 
-def test_each_observation_needs_its_advice() -> None:
-    guard = lr.Guard(COIN)
-    for begin in (lambda: None, lambda: wrong_for(guard, 1), lambda: (guard.advise(WRONG), guard.restart())):
-        begin()
-        for call in (lambda: guard.observe(0), guard.policy, lambda: guard.act(0), guard.skip, guard.advice):
-            with pytest.raises(ValueError, match=r"advise\(forecast\) must come first"):
-                call()
-
-
 @pytest.mark.parametrize("kind", ["default", "policy", "changing, scaled, late"])
 def test_copies_and_forks_go_on_by_themselves(kind: str) -> None:
     guard, rng = KINDS[kind](), np.random.default_rng(1)

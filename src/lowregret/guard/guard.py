@@ -435,10 +435,10 @@ class Guard:
         with self.lock:
             now = self._fleet("retire()")
             gone_N = self._places(now, streams)
-            kept = [name for name, gone in zip(now.streams, gone_N, strict=True) if not gone]
-            self._state = state.regrouped(self._form, now, np.flatnonzero(~gone_N), kept, now.given)
+            kept_N = np.flatnonzero(~gone_N)
+            self._state = state.regrouped(self._form, now, kept_N, [now.streams[n] for n in kept_N], now.given)
         LOG.info("%d of %d streams retired", int(gone_N.sum()), len(gone_N))
-        return [name for name, gone in zip(now.streams, gone_N, strict=True) if gone]
+        return [now.streams[n] for n in np.flatnonzero(gone_N)]
 
     def _fleet(self, what: str) -> State:
         if self.is_alone:
@@ -457,8 +457,7 @@ class Guard:
                 raise ValueError(f"streams is a mask of shape {given.shape}, the guard has {n}")
             return given
         listed = np.atleast_1d(given).tolist()
-        unknown = [name for name in listed if name not in now.streams]
-        if unknown:
+        if unknown := [name for name in listed if name not in now.streams]:
             raise ValueError(f"streams must be among {inputs.shown(list(now.streams))}, got {inputs.shown(unknown[0])}")
         return np.isin(np.array(now.streams), listed)
 

@@ -84,8 +84,7 @@ class Reading:
             raise ValueError(f"scale must have shape {shape}, got {amount.shape}")
         bad = ~((amount > 0) & (amount <= 1))
         if bad.any():
-            got = f"{amount[bad][0]:g}%s" if amount.shape else inputs.shown(scale)
-            raise inputs.misplaced(f"scale must lie above 0 and be at most 1, got {got}", bad)
+            raise inputs.misplaced(f"scale must lie above 0 and be at most 1, got {amount[bad][0]:g}%s", bad)
         if not self.setting.play.takes_scale:
             raise ValueError(f"scale needs fallback=Recovery(): {self.setting.play.name} learns from the states alone")
         return np.array(np.broadcast_to(amount, shape or (1,)))
