@@ -12,8 +12,8 @@ import lowregret as lr
 from lowregret.audits import Audit, AuditSettings, answer
 
 from ..plain_guard import PlainGuard
+from .shops import SHOP
 
-SHOP = lr.DecisionProblem.from_payoffs([[100, -20], [0, 0]], ["open", "shut"], ["dry", "wet"])
 BEGIN = np.datetime64("2026-01-01")
 
 
@@ -121,77 +121,67 @@ MENDED = "Stop acting on these until they are mended:"
     ("found", "says"),
     [
         (
-            lambda: one(),
-            f"{STOPPED} {{}} more. Stop acting on it until it is mended. Better since then: always playing shut.",
+            one,
+            f"{STOPPED} {{gain}} more. Stop acting on it until it is mended. Better since then: always playing shut.",
         ),
-        (lambda: one(follows=[0]), f"{STOPPED} {{}} more. It has been right again since, and can be acted on."),
-        (lambda: forty(), f"{SEVEN} {{}} more. {MENDED} {NAMED}."),
+        (lambda: one(follows=[0]), f"{STOPPED} {{gain}} more. It has been right again since, and can be acted on."),
+        (forty, f"{SEVEN} {{gain}} more. {MENDED} {NAMED}."),
         (
             lambda: forty(alarms=FORTY | {1: (400, 430), 3: (400, 430)}, named=FORTY),
-            f"{SEVEN} {{}} more. {MENDED} {NAMED}. 2 more alarms may be chance.",
+            f"{SEVEN} {{gain}} more. {MENDED} {NAMED}. 2 more alarms may be chance.",
         ),
         (
             lambda: forty(follows=[0, 6]),
-            f"{SEVEN} {{}} more. {MENDED} {NAMED[:48]}. 2 have been right again since.",
+            f"{SEVEN} {{gain}} more. {MENDED} {NAMED[:48]}. 2 have been right again since.",
         ),
-        (lambda: forty(follows=FORTY), f"{SEVEN} {{}} more. All of them have been right again since."),
+        (lambda: forty(follows=FORTY), f"{SEVEN} {{gain}} more. All of them have been right again since."),
         (
             lambda: forty(named=[]),
-            "None of 40 shops' models has surely stopped being right. Guarded, they would have earned {} more. "
+            "None of 40 shops' models has surely stopped being right. Guarded, they would have earned {gain} more. "
             "7 alarms may be chance: even if every model is right, up to 2 are expected.",
         ),
         (
             lambda: made(*weather(1, 400, [0], at=0), {0: (1, 30)}, **ONE),
             "The model was not right from 1 January 2026 on (alarm on 30 January 2026). Guarded, it would have earned "
-            "{} more. Stop acting on it until it is mended. Better since then: always playing shut.",
+            "{gain} more. Stop acting on it until it is mended. Better since then: always playing shut.",
         ),
         (
             lambda: one(first=None).with_streams(since=pl.lit(None), lost_to=pl.lit(None), excluded=pl.lit(2)),
             "The model gave no chance at all to what then occurred (alarm at step 240). Guarded, it would have earned "
-            "{} more. Stop acting on it until it is mended.",
+            "{gain} more. Stop acting on it until it is mended.",
         ),
-    ],
-)
-def test_an_alarm_in_words(found, says):
-    found = found()
-    gain = float((found.paid["guard"] - found.paid["model"])[found.after_NxT].sum())
-    assert found.answer == says.format(f"{gain:,.0f} euros")
-
-
-@pytest.mark.parametrize(
-    ("found", "says"),
-    [
         (
             lambda: made(*weather(1, 400, seed=3), **ONE),
-            "Nothing speaks against this model. Acting on it earned {} euros; guarded, the same." + BEYOND,
+            "Nothing speaks against this model. Acting on it earned {model} euros; guarded, the same." + BEYOND,
         ),
         (
             lambda: made(*weather(1, 400), **ONE),
-            "Nothing speaks against this model. Acting on it earned {} euros; guarded, the same. In hindsight always "
-            "playing open would have earned 140 euros more." + BEYOND,
+            "Nothing speaks against this model. Acting on it earned {model} euros; guarded, the same. In hindsight "
+            "always playing open would have earned 140 euros more." + BEYOND,
         ),
         (
             lambda: forty(alarms={}),
-            "Nothing speaks against these 40 shops' models. Acting on them earned {} euros; guarded, the same."
+            "Nothing speaks against these 40 shops' models. Acting on them earned {model} euros; guarded, the same."
             + BEYOND,
         ),
         (
             lambda: forty(alarms={3: (400, 430)}, named=[]),
-            "Nothing speaks against these 40 shops' models. Acting on them earned {} euros; guarded, {} euros less."
-            + BEYOND
-            + " 1 alarm may be chance: even if every model is right, up to 2 are expected.",
+            "Nothing speaks against these 40 shops' models. Acting on them earned {model} euros; guarded, {less} euros "
+            "less." + BEYOND + " 1 alarm may be chance: even if every model is right, up to 2 are expected.",
         ),
         (
             lambda: made(*weather(1, 40), **ONE),
             "Too short to tell: a break that costs 10 euros per day takes about 69 days to find, and the log has 40 "
-            "days. So far nothing speaks against this model. Acting on it earned {} euros; guarded, the same.",
+            "days. So far nothing speaks against this model. Acting on it earned {model} euros; guarded, the same.",
         ),
     ],
 )
-def test_no_alarm_in_words(found, says):
+def test_a_verdict_in_words(found, says):
     found = found()
-    model, guard = (found.paid[player].sum() for player in ("model", "guard"))
-    assert found.answer == says.format(f"{model:,.0f}", f"{model - guard:,.0f}")
+    model, guard = (found.paid[player] for player in ("model", "guard"))
+    gain = float((guard - model)[found.after_NxT].sum())
+    amounts = {"model": f"{model.sum():,.0f}", "less": f"{model.sum() - guard.sum():,.0f}"}
+    assert found.answer == says.format(gain=f"{gain:,.0f} euros", **amounts)
 
 
 def test_a_verdict_is_good_bad_or_unclear():

@@ -1,6 +1,5 @@
 """Which column is read as what: by usual names and as the caller says, never swapped, and whatever it is called."""
 
-import json
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -194,22 +193,6 @@ def test_times_are_found_though_one_cell_is_none() -> None:
     own = pl.DataFrame({"y": ["up"] * 3, "p": [0.5] * 3, "delivery": ["2026-01-02", "2026-01-01", "soon"]})
     assert found(own, probs={"up": "p"}).order == "delivery"
     assert found(own.with_columns(delivery=pl.lit(None, pl.Date)), probs={"up": "p"}).order is None
-
-
-NAMES = ("a\x00b", "\u202eabc\x1b[31m", 'a\nb,"c', "</script>", "=1+1", "\r\n")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_streams_and_states_may_be_called_anything(name: str, tmp_path: Path) -> None:
-    problem = lr.DecisionProblem.from_payoffs([[-5, 10], [0, 0]], actions=["buy", "wait"], states=["down", name + "up"])
-    own = ROWS.with_columns(pl.col("move").replace("up", name + "up"), shop=pl.lit(name), day=pl.Series(range(T)))
-    own.write_csv(tmp_path / "log.csv")
-    wanted = money(ROWS.with_columns(day=pl.Series(range(T))), **NAMED | {"stream": "none"})
-    for log in (own, tmp_path / "log.csv"):
-        assert money(log, problem, **NAMED) == wanted
-        audited = audit(log, problem, columns=NAMED)
-        assert json.loads(audited.to_json())["streams"][0]["stream"] == name
-        assert "\x1b" not in audited.report()
 
 
 def test_what_was_chosen_in_words() -> None:

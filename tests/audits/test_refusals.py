@@ -16,7 +16,8 @@ import pytest
 import lowregret as lr
 from lowregret.audits import Refused, audit
 
-SHOP = lr.DecisionProblem.from_payoffs([[100, -20], [0, 0]], actions=["open", "shut"], states=["dry", "wet"])
+from .shops import SHOP
+
 STALL = lr.problems.newsvendor_of_numbers([0, 10, 20], price=5, cost=3)
 GOOD: dict[str, Any] = {"stream": ["a"] * 3, "step": [1, 2, 3], "y": ["dry", "wet", "dry"], "p_dry": [0.4] * 3}
 GOOD |= {"p_wet": [0.6] * 3, "odd": [1, 2, 3]}
@@ -120,6 +121,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "far from one": (rows(p_wet=[0.6] * 3, p_dry=[0.6] * 3), {}, "sum to 1.2 .*; that is not rounding: of logits"),
     "counts": (rows(p_wet=[3] * 3, p_dry=[5] * 3), {}, "of logits take the softmax, of counts divide by their sum"),
     "no context": (rows(odd=["x", None, "x"]), {"context": "odd"}, r"row 2: the context \(odd\) is missing"),
+    "payoffs in lists": (rows(odd=[[[9.0, -1.0, 0.0]] * 2] * 3), {"payoffs": "odd"}, r"row 1: there must be 2 x 2"),
     "payoffs beyond": (rows(odd=[150.0] * 3), {"payoffs": ["odd"] * 4}, r"row 1: there must be 2 x 2 payoffs"),
     "an endless number": (SALES | {"y": [1.0, math.inf, 2.0]}, {}, r"row 2: the outcome \(y\) must be a number .*inf"),
     "a word for a number": (SALES | {"y": ["1", "2", "l0"]}, {}, r"row 3: the outcome \(y\) must be a number .*'l0'"),

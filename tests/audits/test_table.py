@@ -3,7 +3,6 @@
 import datetime
 import json
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -236,12 +235,6 @@ def test_the_tolerance_that_is_advised_is_the_least_that_does(dry: float, wet: f
     assert audit(rows, SHOP, tolerance=float(advised)).notes[0].startswith("1 rows did not sum to one")
     with pytest.raises(Refused):
         audit(rows, SHOP, tolerance=float(advised) * 0.9)
-
-
-@pytest.mark.parametrize("cells", [[90.0, -10.0, 0.0], [[90.0, -10.0, 0.0], [0.0, 5.0, 0.0]], [[90.0, -10.0]] * 3])
-def test_payoffs_in_lists_must_be_of_every_action_and_state(cells: Any) -> None:
-    with pytest.raises(Refused, match="row 1: there must be 2 x 2 payoffs"):
-        audit(one().with_columns(cells=pl.Series([cells] * 150)), SHOP, columns={"payoffs": "cells"})
 
 
 def test_a_refusal_names_one_row_and_counts_the_others() -> None:

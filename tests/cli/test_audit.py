@@ -1,7 +1,6 @@
 """``lowregret audit`` as a user meets it: options and settings, exit codes, what is written and what is left alone."""
 
 import io
-import json
 import os
 import re
 import sys
@@ -20,7 +19,6 @@ from lowregret.cli.app import _app
 from lowregret.cli.example import PAYOFFS, log_in_csv
 
 SHOP = lr.DecisionProblem.from_payoffs([[100, -60], [0, 0]], ["open", "shut"], ["dry", "wet"])
-EVIL = "</td><script>alert(1)</script>\x1b[2J"
 
 
 def run(*arguments: Any) -> Any:
@@ -54,13 +52,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_every_option_is_a_setting(shop: Path, asked: list[dict[str, Any]]) -> None:
     typed = "--stream site --order date --state outcome --probs wet=p_wet,dry=p_dry --quantiles 0.9=b,0.1=a --lag 2"
     typed += " --delta .01 --fdr .2 --tolerance .01"
-    run("log.csv", "--payoffs", "payoffs.csv", *typed.split())
+    run("log.csv", "quiet.csv", "--payoffs", "payoffs.csv", *typed.split())
     columns: dict[str, Any] = {"stream": "site", "order": "date", "state": "outcome"}
     columns |= {"probs": {"dry": "p_dry", "wet": "p_wet"}, "quantiles": {0.1: "a", 0.9: "b"}}
     settings: dict[str, Any] = {"lag": 2, "delta": 0.01, "fdr": 0.2, "tolerance": 0.01, "currency": "euros"}
-    assert asked == [
-        {"log": [Path("log.csv")], "problem": SHOP, "settings": AuditSettings(columns=columns, **settings)}
-    ]
+    logs = [Path("log.csv"), Path("quiet.csv")]
+    assert asked == [{"log": logs, "problem": SHOP, "settings": AuditSettings(columns=columns, **settings)}]
 
 
 def test_columns_alone_are_in_the_order_of_the_states(shop: Path, asked: list[dict[str, Any]]) -> None:
@@ -108,6 +105,7 @@ def test_exit_codes(shop: Path) -> None:
     for arguments, code, says in (
         (("quiet.csv", *usual), 0, "Nothing speaks against"),
         (("log.csv", *usual), 3, "Stop acting on"),
+        (("l?g.c*", *usual), 3, "Stop acting on"),
         (("bad.csv", *usual), 4, "refused: "),
         (("nowhere.csv", *usual), 2, "nowhere.csv"),
         (("log.csv", "--payoffs", "nowhere.csv"), 2, "nowhere.csv"),
@@ -149,27 +147,8 @@ def test_where_nothing_can_be_written_shows_before_the_work(shop: Path, asked: l
     assert asked == []
 
 
-def test_several_files_and_a_glob_are_one_log(shop: Path) -> None:
-    rows = (shop / "log.csv").read_text().splitlines()
-    (shop / "a1.csv").write_text("\n".join(rows[:700]))
-    (shop / "a2.csv").write_text("\n".join([rows[0], *rows[700:]]))
-    totals = []
-    for log in (["log.csv"], ["a1.csv", "a2.csv"], ["a?.csv"]):
-        assert run(*log, "--payoffs", "payoffs.csv", "--out", "out").exit_code == 3
-        totals.append(json.loads((shop / "out" / "audit.json").read_text())["totals"])
-    assert totals[0] == totals[1] == totals[2]
-
-
-def test_what_stands_in_a_log_is_shown_and_not_run(shop: Path) -> None:
-    rows = pl.read_csv("log.csv").with_columns(pl.col("site").replace("Market", EVIL)).rename({"site": EVIL})
-    rows.write_parquet("log.parquet")
-    done = run("log.parquet", "--payoffs", "payoffs.csv", "--out", "out", "--stream", EVIL)
-    assert done.exit_code == 3, done.output
-    assert "\x1b[2J" not in done.output
-    text = (shop / "out" / "audit.html").read_text()
-    assert "alert(1)" in text
-    assert "<script" not in text
-    assert EVIL in json.loads((shop / "out" / "audit.json").read_text())["named"]
+def test_names_in_a_log_are_printed_safely(shop: Path) -> None:
+    pl.read_csv("log.csv").rename({"site": "\x1b[2J"}).write_parquet("log.parquet")
     done = run("log.parquet", "--payoffs", "payoffs.csv", "--state", "nowhere")  # which names all columns
     assert (done.exit_code, "\x1b[2J" in done.output) == (2, False)
 

@@ -186,17 +186,14 @@ def test_a_log_without_rows_is_refused(tmp_path: Path) -> None:
 def test_hostile_names_are_kept_as_they_are(tmp_path: Path) -> None:
     site, sky = 'the "site"\n# = [x]\\', "sky\x7f\x1b[2J"
     states = np.where(CAME == "wet", 'wet, "rain"', "dry=1")
-    chances = {'p_wet, "rain"': WET, "p_dry=1": 1 - WET}
-    frame = {site: ["a"] * (N // 2) + ["b"] * (N // 2), "ds": DAYS[: N // 2] * 2, sky: states, **chances}
-    name = 'lo"g, 1.parquet'
-    found, says = proposed(tmp_path, name, **frame)
-    assert "\x1b" not in says
-    assert found["log"] == name
-    columns = settings_in(tmp_path / "audit.toml").settings.columns
-    assert (columns.stream, columns.state) == (site, sky)
-    assert columns.probs == {"dry=1": "p_dry=1", 'wet, "rain"': 'p_wet, "rain"'}
+    probs = {"dry=1": "p_dry=1", 'wet, "rain"': 'p_wet, "rain"'}
+    frame = {site: ["a"] * (N // 2) + ["b"] * (N // 2), "ds": DAYS[: N // 2] * 2, sky: states}
+    frame |= {"p_dry=1": 1 - WET, 'p_wet, "rain"': WET}
+    found, says = proposed(tmp_path, name := 'lo"g, 1.parquet', **frame)
+    assert (found["log"], "\x1b" in says) == (name, False)
     text = (tmp_path / "payoffs.csv").read_text().replace("?,?", "100,-60", 1).replace("?,?", "0,0")
     (tmp_path / "payoffs.csv").write_text(text)
+    settings = settings_in(tmp_path / "audit.toml").settings
+    assert (settings.columns.stream, settings.columns.state, settings.columns.probs) == (site, sky, probs)
     done = run("audit", "--config", tmp_path / "audit.toml", "--out", tmp_path / "out")
-    assert done.exit_code in (0, 3), done.output
-    assert "\x1b" not in done.output
+    assert (done.exit_code in (0, 3), "\x1b" in done.output) == (True, False), done.output

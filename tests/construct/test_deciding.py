@@ -1,7 +1,6 @@
 """The built model decides as Algorithm 1 does, wherever that is not within rounding of its threshold."""
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,27 +37,22 @@ def some_settings(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
     return [gap(problem, horizon, alpha=0.02, span_aware=True), early(problem, horizon), rate(problem, horizon)]
 
 
-@pytest.mark.parametrize("make", [early, lambda problem, length: rate(problem, length, 0.9)], ids=["gap", "rate"])
-def test_all_binary_strings(make: Callable[..., Any]) -> None:
-    base, found = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), []
-    for length in range(1, 13):
-        setting = make(lr.matching(), length)
-        found.append(agreement(build(base, setting), every_string(2, length)))
-    assert sum(one.positions for one in found) == sum(n * 2**n for n in range(1, 13))
-    assert all((one.undecided, one.differ) == (0, 0) for one in found)
-    assert max(one.apart for one in found) < 1e-6
-    assert all(0 < one.switched < 1 for one in found[6:])
+CHAINS = {  # by the number of states: the problem, a model, the longest strings, and alpha of the rate
+    2: (lr.matching(), [[0.8, 0.2], [0.4, 0.6]], 12, 0.9),
+    3: (lr.rock_paper_scissors(), [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.4, 0.4, 0.2]], 8, 1.5),
+}
 
 
-@pytest.mark.parametrize("make", [early, rate], ids=["gap", "rate"])
-def test_all_strings_of_three_states(make: Callable[..., Any]) -> None:
-    base = lr.Markov([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.4, 0.4, 0.2]], 1)
-    for length in range(1, 9):
-        setting = make(lr.rock_paper_scissors(), length)
-        found = agreement(build(base, setting), every_string(3, length))
-        assert (found.undecided, found.differ) == (0, 0)
+@pytest.mark.parametrize("test", ["gap", "rate"])
+@pytest.mark.parametrize("n_states", CHAINS)
+def test_all_strings(n_states: int, test: str) -> None:
+    problem, table, longest, alpha = CHAINS[n_states]
+    for length in range(1, longest + 1):
+        setting = early(problem, length) if test == "gap" else rate(problem, length, alpha)
+        found = agreement(build(lr.Markov(table, 1), setting), every_string(n_states, length))
+        assert (found.undecided, found.differ, found.positions) == (0, 0, length * n_states**length)
         assert found.apart < 1e-6
-    assert 0 < found.switched < 1
+        assert length < 7 or 0 < found.switched < 1
 
 
 # Undecided are, in float32, the positions between the first time that the statistic is within 1e-4 of its threshold
@@ -151,31 +145,9 @@ def test_the_urn_may_have_any_prior() -> None:
         assert agreement(build(base, setting), tokens).differ == 0
 
 
-def test_any_torch_module_will_do() -> None:
-    setting = early(lr.matching(), 12)
-    tokens = every_string(2, 12)[::7]
-    model = build(Counting(), setting, gives="logits")  # the problem says how many states
-    laws = torch.softmax(Counting()(torch.as_tensor(tokens)), dim=-1).numpy()
-    recorded = lr.FromFunction(lambda h: [1, np.exp(0.25 - 0.5 * h.sum())] / (1 + np.exp(0.25 - 0.5 * h.sum())), 2)
-    np.testing.assert_allclose(recorded.predict_sequence(tokens), laws, atol=1e-12)
-    expected = robust(recorded, setting).predict_sequence(tokens)
-    assert np.abs(model.predict_sequence(tokens) - expected).max() < 1e-6
-    found = agreement(model, tokens)
-    assert (found.undecided, found.differ, 0 < found.switched < 1) == (0, 0, True)
-
-
-class Counting(torch.nn.Module):
-    """Logits that fall with the number of ones."""
-
-    def forward(self, tokens_BxT: torch.Tensor) -> torch.Tensor:
-        ones = torch.nn.functional.pad(tokens_BxT.double().cumsum(-1), (1, 0))[:, :-1]
-        return torch.stack([torch.zeros_like(ones), 0.25 - 0.5 * ones], dim=-1)
-
-
 def test_it_obeys_the_laws_of_predictors() -> None:
     base, setting = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), early(lr.matching(), 16)
     assert lr.checks.check_predictor(build(base, setting), horizon=16) is not None
-    assert lr.checks.check_predictor(build(Counting(), setting, gives="logits"), horizon=16) is not None
     decoder = Decoder(2, size=Size(context=16, width=16, heads=2, layers=1, inner=16))
     assert lr.checks.check_predictor(build(decoder, setting), horizon=16, tolerance=1e-5) is not None
 

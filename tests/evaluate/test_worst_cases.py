@@ -117,17 +117,6 @@ def test_sequences_are_tried_block_by_block(monkeypatch: pytest.MonkeyPatch) -> 
     assert whole.tokens[0] > 0  # far behind the first block
 
 
-@pytest.mark.parametrize(("n_states", "horizon"), [(3, 40), (4, 14)])
-def test_counts_of_many_states_agree_with_a_search_that_lets_nothing_go(n_states: int, horizon: int) -> None:
-    """Two algorithms: the table, and a beam that merges streams with equal counts."""
-    problem = lr.DecisionProblem(np.random.default_rng(n_states).uniform(-1, 1, (3, n_states)))
-    for player in (lr.PolyaUrn(n_states), lr.policies.Hedge(problem, horizon)):
-        worst, other = exact_worst_case(player, problem, horizon), beam(player, problem, horizon, width=10**5)
-        assert other.exact
-        assert worst.found_by == "counts"
-        assert worst.regret == pytest.approx(other.regret, abs=1e-12)
-
-
 class TurnMemory(NamedTuple):
     last: np.ndarray  # [...], the last token
     even: np.ndarray  # [...], whether it has been seen an even number of times in a row
@@ -151,24 +140,8 @@ class Turns(lr.Predictor):
         return np.stack([memory.last, memory.even], axis=-1)
 
 
-class Careful(lr.policies.Hedge):
-    """A policy of one's own that joins by its policy of counts: Hedge, half of the time."""
-
-    def policy(self, memory: Any) -> np.ndarray:
-        return super().policy(memory) / 2 + 1 / (2 * self.problem.n_actions)
-
-    def policy_sequence(self, tokens: Any) -> np.ndarray:
-        return super().policy_sequence(tokens) / 2 + 1 / (2 * self.problem.n_actions)
-
-    def policy_of_counts(self, counts: np.ndarray) -> np.ndarray:
-        return super().policy_of_counts(counts) / 2 + 1 / (2 * self.problem.n_actions)
-
-
-def test_players_of_ones_own_join() -> None:
-    careful, turns = Careful(RPS, 7, rate=2.0), Turns()
-    worst = exact_worst_case(careful, RPS, 7)
-    assert worst.found_by == "counts"
-    assert worst.regret == pytest.approx(brute_force(RPS, careful, 7), abs=1e-12)
+def test_a_predictor_of_ones_own_joins_by_its_key() -> None:
+    turns = Turns()
     worst = exact_worst_case(turns, COIN, 11)
     assert worst.found_by == "keys"
     assert worst.regret == pytest.approx(brute_force(COIN, lr.policies.Respond(turns, COIN, 11**-0.5), 11), abs=1e-12)

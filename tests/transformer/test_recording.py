@@ -113,7 +113,6 @@ def test_states_may_be_named_in_an_order_and_be_more_than_came(tmp_path: Path) -
     ("name", "content", "words"),
     [
         ("fraction.csv", b"0,1,0\n0,0.5,1\n", r"all whole numbers or all names: .*'0\.5'"),
-        ("nan.csv", b"0,nan,1\n", "all whole numbers or all names"),
         ("mixed.csv", b"0,1,a\n", "all whole numbers or all names"),
         ("negative.csv", b"0,-1,1\n", r"tokens must lie in 0\.\.1, got values from -1"),
         ("one.csv", b"a,a,a,a\n", "at least two states"),
@@ -136,11 +135,9 @@ def test_bad_files_are_refused_by_what_is_wrong(name: str, content: bytes, words
         ([0.5, 1.0], {}, "dtype float64"),
         (np.zeros((2, 2, 2), dtype=int), {}, r"\[sequences, steps\] or \[steps\]"),
         ([], {}, r"\[sequences, steps\] or \[steps\]"),
-        ([[], [0, 1]], {}, r"tokens must be"),
         ([0, 1] * 10, {"held_out": 0.6}, "held_out must lie between 0 and 0.5"),
         (["a", "b"] * 10, {"states": ["a"]}, "tokens must be one of the states 'a', got 'b'"),
         (["a", "b"] * 10, {"n_states": 3, "states": ["a", "b"]}, "states must name each of the 3"),
-        ([0, 0] * 10, {}, "at least two states"),
     ],
 )
 def test_bad_tokens_are_refused(tokens: Any, settings: dict[str, Any], words: str) -> None:
