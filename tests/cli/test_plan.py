@@ -69,9 +69,7 @@ def test_a_break_that_costs_nothing_is_said_to_be(payoffs: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "plan needs --forecast and --truth, or --edge"),
-        (["--forecast", ".5,.5"], "plan needs --forecast and --truth, or --edge"),
-        (["--forecast", ".5,.5", "--truth", ".5,.5", "--edge", "20"], "plan needs --forecast and --truth, or --edge"),
+        ([], "give an edge, or a forecast and a truth"),
         (["--edge", "500"], "edge must be one that two actions"),
         (["--forecast", "up=.5,sideways=.5", "--truth", ".5,.5"], "must name each of the states down, up once"),
         (["--forecast", "up=.5,down=x", "--truth", ".5,.5"], "must be STATE=CHANCE each"),

@@ -100,9 +100,9 @@ def test_an_edge_is_in_payoffs_and_a_horizon_may_be_unknown() -> None:
 
 
 @pytest.mark.parametrize(("horizon", "given", "says"), [
-    (100, {}, "needs an edge, or a forecast and a truth"),
-    (100, {"forecast": [0.5, 0.5]}, "needs an edge, or a forecast and a truth"),
-    (100, {"edge": 0.1, "forecast": [0.5, 0.5], "truth": [0.5, 0.5]}, "needs an edge, or a forecast and a truth"),
+    (100, {}, "give an edge, or a forecast and a truth"),
+    (100, {"forecast": [0.5, 0.5]}, "give an edge, or a forecast and a truth"),
+    (100, {"edge": 0.1, "forecast": [0.5, 0.5], "truth": [0.5, 0.5]}, "give an edge, or a forecast and a truth"),
     (100, {"edge": 1.5}, "edge must be one that two actions"),
     (100, {"forecast": [0.5, 0.6], "truth": [0.5, 0.5]}, "forecast"),
     (None, {"edge": 0.1}, "steps must be a whole number"),

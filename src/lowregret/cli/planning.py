@@ -37,8 +37,6 @@ def plan(
         from ..problems import a_problem, payoffs_in
 
         problem = a_problem(payoffs_in(payoffs))
-        if (edge is None) == (forecast is None) or (forecast is None) != (truth is None):
-            raise ValueError("plan needs --forecast and --truth, or --edge in their place")
         before, after = _chances_in("--forecast", forecast, problem), _chances_in("--truth", truth, problem)
         guard = Guard(problem, test=ExactTest(delta, horizon))
         typer.echo(str(delay(guard, edge, forecast=before, truth=after, since=since, runs=runs, seed=seed)))

@@ -131,7 +131,7 @@ def delay(
     since = (steps + 2) // 2 if since is None else inputs.whole(since, "since", most=steps)
     runs, rng = inputs.whole(runs, "runs"), inputs.generator(seed)
     if (edge is None) == (forecast is None) or (forecast is None) != (truth is None):
-        raise ValueError("delay needs an edge, or a forecast and a truth in its place")
+        raise ValueError("give an edge, or a forecast and a truth in its place")
     if edge is not None:
         forecast, truth = _apart(problem, inputs.positive(edge, "edge"))
     given = (forecast, "forecast"), (truth, "truth")
