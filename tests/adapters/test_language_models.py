@@ -201,7 +201,7 @@ def test_words_become_tokens():
     [
         (["rock", "scissors"], r"single tokens: 'scissors' is 2 of them, \['6', '8'\]; ' scissors' is one token"),
         (["rock", "lizard"], "tokens of the vocabulary: 'lizard' is unknown"),
-        (["rock", "rock"], "must differ: 'rock' and 'rock' are both token 3"),
+        (["rock", "rock"], r"must be different tokens, got \['rock', 'rock'\]: tokens \[3, 3\]"),
         ([], "must be a list of at least 1 token ids"),
         ([3, 20], "fails on ids of shape .* up to 20"),
         ([3, 4.5], "whole number >= 0, got"),

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import to_numpy
 from ..robust import Robust
 
 try:
@@ -152,11 +151,10 @@ class HFDistil:
 
     def _recorded(self, examples: Sequence[Any]) -> Tensor:
         rows = [example["states"] if isinstance(example, dict) else example for example in examples]
-        lengths = {len(row) for row in rows}
-        if lengths != {self.horizon}:
-            raise ValueError(f"examples must have the horizon's {self.horizon} states, got lengths {sorted(lengths)}")
-        tokens_BxT = np.stack([to_numpy(inputs.array_of(row, "examples")) for row in rows])
-        return torch.as_tensor(inputs.sequences_of(tokens_BxT, self.base.n_states, "examples"))
+        tokens_BxT = inputs.sequences_of(np.stack([np.asarray(row) for row in rows]), self.base.n_states, "examples")
+        if tokens_BxT.shape[1] != self.horizon:
+            raise ValueError(f"examples must have the horizon's {self.horizon} states, got {tokens_BxT.shape[1]}")
+        return torch.as_tensor(tokens_BxT)
 
 
 class _DistilledPlayer(TrainerCallback):

@@ -104,7 +104,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         out = torch.full_like(scores, -math.inf)
         if due:
             ids_S = self._states.token_ids.to(scores.device)
-            own_MxS = forecasts_of(scores.index_select(1, ids_S)[due].double(), "the model")  # never all columns
+            own_MxS = forecasts_of(scores.index_select(1, ids_S)[due].double())  # never all columns
             logs_MxS = torch.as_tensor(self._robust([read[i][0] for i in due], to_numpy(own_MxS.cpu()), due)).log()
             due_M = torch.tensor(due, device=scores.device)
             out[due_M[:, None], ids_S] = logs_MxS.to(out)

@@ -117,19 +117,17 @@ def steps_in(room: int | None, before: Sequence[int], separator: Sequence[int], 
     return (room - len(before)) // (1 + len(separator)) + 1
 
 
-def different(ids: tuple[int, ...], name: str, shown: Sequence[Any]) -> None:
+def different(ids: tuple[int, ...], name: str, given: Sequence[Any]) -> None:
     """Refuse two states that are the same token."""
-    for i, one in enumerate(ids):
-        if one in ids[:i]:
-            other = shown[ids.index(one)]
-            raise ValueError(f"{name} must differ: {other!r} and {shown[i]!r} are both token {one}")
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"{name} must be different tokens, got {inputs.shown(given)}: tokens {list(ids)}")
 
 
-def forecasts_of(logits: Tensor, name: str) -> Tensor:
+def forecasts_of(logits: Tensor) -> Tensor:
     """Probabilities from logits over the states, in their precision (float32 at least); NaN is refused."""
     probs = torch.softmax(logits.double(), dim=-1)
     if bool(probs.isnan().any()):
-        raise ValueError(f"{name} gave logits that make no forecast: NaN, infinity, or -infinity for every state")
+        raise ValueError("the model gave logits that make no forecast: NaN, infinity, or -infinity for every state")
     return probs.to(torch.promote_types(logits.dtype, torch.float32))
 
 

@@ -113,7 +113,7 @@ class TokenPredictor(Predictor):
 
     def _read(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         ids = self.states.token_ids
-        return forecasts_of(logits[..., ids], "the model"), torch.exp(log_mass_of(logits, ids))
+        return forecasts_of(logits[..., ids]), torch.exp(log_mass_of(logits, ids))
 
 
 @dataclass(frozen=True, eq=False)
