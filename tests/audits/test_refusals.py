@@ -113,6 +113,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a stream that is none": (rows(stream=[1.0, 1.0, float("nan")]), {}, r"row 3: the stream \(stream\) is missing"),
     "bools as steps": (rows(step=[True, False, True]), {}, r"times \(step\) must be .* texts, got Boolean"),
     "a step between": (rows(step=["1", "2", "2.5"]), {}, r"row 3: the step \(step\) must be .*, got '2.5'"),
+    "a day first": (rows(step=None, Datum=["26.10.2024"] * 3), {}, r"row 1: the step \(Datum\) must be .* got '26.10"),
     "a scale beyond": (GOOD, {"scale": "odd"}, r"row 2: the scale \(odd\) must be above 0 and at most 1, got 2"),
     "a step twice": (rows(step=[1, 2, 1]), {}, "row 3: 1 of stream 'a' is there twice, also in row 1"),
     "1.7": (rows(p_wet=[0.6, 1.7, 0.6], p_dry=[0.4, -0.7, 0.4]), {}, r"row 2: .*\(p_dry\) must lie in .*, got -0.7"),

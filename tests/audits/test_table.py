@@ -50,13 +50,6 @@ def test_of_several_columns_of_times_the_caller_says_which() -> None:
     assert gained(audit(rows, SHOP, columns={"order": "valid"})) == gained(audit(shops(), SHOP))
 
 
-@pytest.mark.parametrize("name", ["ds", "Datum"])
-def test_dates_that_begin_with_the_day_are_not_guessed(name: str) -> None:
-    rows = one(**{name: [(FIRST + t * DAY).strftime("%d.%m.%Y") for t in range(150)]})
-    with pytest.raises(Refused, match=rf"row 1: the step \({name}\) must be .* a time such as .* got '26.10.2024'"):
-        audit(rows, SHOP)
-
-
 def test_unix_times_are_times() -> None:
     times = hours(150)
     wanted = audit(one(ds=times), SHOP)

@@ -95,7 +95,6 @@ class Regime(NamedTuple):
 
 
 REGIMES = {
-    "identical": Regime(ber(0.3), ber(0.3), 8),
     "tiny": Regime(ber(0.3), ber(0.3005), 8),
     "medium": Regime(ber(0.3), ber(0.5), 8),
     "urn": Regime(ber(0.3), lr.PolyaUrn(2), 8),

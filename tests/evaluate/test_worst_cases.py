@@ -13,6 +13,7 @@ from lowregret.evaluate import adversaries
 from lowregret.evaluate.adversaries import beam, exact_worst_case, greedy, two_sided
 
 from ..conftest import extra, random_markov, random_problem, sweep, with_urn
+from .test_distances import TorchBer, ber
 
 torch = extra("torch")
 
@@ -315,31 +316,11 @@ def test_lemma_2_2(seed: int) -> None:
 # All of them
 
 
-class TorchUrn(lr.PolyaUrn):
-    """An urn that keeps its memory in torch, in single precision where it answers."""
-
-    law_of_counts = None
-
-    def start(self, batch_shape: Any = (), like: Any = None) -> Any:
-        return super().start(batch_shape, like=torch.zeros(0))
-
-    def predict(self, memory: Any) -> Any:
-        return super().predict(memory).to(torch.float32)
-
-    def update(self, memory: Any, token: Any) -> Any:
-        assert isinstance(token, torch.Tensor)
-        return super().update(memory, token)
-
-    def predict_sequence(self, tokens: Any) -> Any:
-        return super().predict_sequence(tokens).astype(np.float32)
-
-
 def test_torch_players() -> None:
-    problem = lr.DecisionProblem([[0.7, -0.3], [-0.2, 0.5]])
-    assert greedy(TorchUrn(2), problem, 20).tokens.tolist() == greedy(lr.PolyaUrn(2), problem, 20).tokens.tolist()
-    truth = exact_worst_case(lr.PolyaUrn(2), problem, 10).regret
-    assert beam(TorchUrn(2), problem, 10, width=1024).regret == pytest.approx(truth, abs=1e-6)
-    assert exact_worst_case(TorchUrn(2), problem, 10).regret == pytest.approx(truth, abs=1e-6)
+    problem, in_torch, same = lr.DecisionProblem([[0.7, -0.3], [-0.2, 0.5]]), TorchBer(0.6), ber(0.6)
+    assert greedy(in_torch, problem, 20).tokens.tolist() == greedy(same, problem, 20).tokens.tolist()
+    truth = exact_worst_case(same, problem, 10).regret
+    assert beam(in_torch, problem, 10, width=1024).regret == pytest.approx(truth, abs=1e-6)
 
 
 def test_the_temperature_is_its_own_or_one_over_root_horizon() -> None:
