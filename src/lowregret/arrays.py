@@ -244,23 +244,13 @@ def softmax(scores_A: Array) -> Array:
     return weights_A / total(weights_A)
 
 
-def at_most(array: Array, limit: float) -> Array:
-    """The array with everything above the limit brought down to it."""
-    return np.minimum(array, limit) if isinstance(array, np.ndarray) else namespace(array).clip(array, None, limit)
-
-
 def running_sum(array: Array) -> Array:
     """Cumulative sums along the last axis.
 
     >>> running_sum(np.array([1, 2, 3]))
     array([1, 3, 6])
     """
-    return np.cumsum(array, -1) if isinstance(array, np.ndarray) else namespace(array).cumulative_sum(array, axis=-1)
-
-
-def running_product(array: Array) -> Array:
-    """Cumulative products along the last axis."""
-    return np.cumprod(array, -1) if isinstance(array, np.ndarray) else namespace(array).cumprod(array, -1)
+    return namespace(array).cumulative_sum(array, axis=-1)
 
 
 def some(flags: Array) -> bool:
@@ -337,10 +327,8 @@ def to_numpy(array: Array) -> np.ndarray:
 
 def beside(tokens: Array, like: Array | None) -> Array:
     """Tokens, checked before, as the kind of array that ``like`` is, on its device."""
-    if (
-        like is None
-        or type(tokens) is type(like) is np.ndarray
-        or (namespace(tokens) is namespace(like) and device(tokens) == device(like))
-    ):
+    if like is None or type(tokens) is type(like) is np.ndarray:
+        return tokens
+    if namespace(tokens) is namespace(like) and device(tokens) == device(like):
         return tokens
     return namespace(like).asarray(to_numpy(tokens).astype(np.int64), device=device(like))

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 import numpy as np
 
 from .. import inputs
-from ..arrays import at_most, pick, running_product, running_sum, total
+from ..arrays import pick, running_sum, total
 from ..certificates import Certificate
 from ..certificates.every_start import Prior, joint_prior
 from ..certificates.promises import FromTheStart, Switches, Unproved
@@ -383,10 +383,10 @@ class Bets(Watch):
         found, wealth = [], factor_NxT[..., :1] * 0
         for begin in range(0, T, length):
             part = factor_NxT[..., begin : begin + length]
-            product = running_product(part)
+            product = self.xp.cumprod(part, -1)
             joined = running_sum(fresh_T[begin : begin + length] * part / product)
-            found.append(at_most(product * (wealth + joined), MOST))
-            wealth = at_most(found[-1][..., -1:], CARRIED)
+            found.append(self.xp.clip(product * (wealth + joined), None, MOST))
+            wealth = self.xp.clip(found[-1][..., -1:], None, CARRIED)
         return found[0] if len(found) == 1 else self.xp.concat(found, axis=-1)
 
     def suspect(self, memory: Views, n: int) -> Suspect:
