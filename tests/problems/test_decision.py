@@ -52,12 +52,6 @@ def test_span_and_contrast_by_brute_force(seed: int) -> None:
     assert problem.contrast <= 2 * problem.span + 1e-15
 
 
-def test_spans_of_the_presets() -> None:
-    assert lr.matching().span == 1
-    assert lr.matching().contrast == 2
-    assert lr.rock_paper_scissors().span == 2
-
-
 def test_names_of_states_read_well() -> None:
     assert lr.newsvendor([0.1 + 0.2, 72.60499999999999, 100], 5, 3).states == ("0.3", "72.605", "100")
     assert lr.trading([-0.005, 1e-7]).states == ("-0.005", "1e-07")

@@ -5,7 +5,6 @@ has the model dropped, lets it win back its trust, and then hurts.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,36 +24,31 @@ LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
 STICKY = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1)
 
 
-def exact(horizon: int | None, fallback: Any, problem: lr.DecisionProblem, delta: float) -> Setting:
-    return algorithm_1(problem, lr.ExactTest(delta, horizon), fallback)
+def urn(problem: lr.DecisionProblem) -> lr.PolyaUrn:
+    return lr.PolyaUrn(problem.n_states)
 
 
-def made(name: str, problem: lr.DecisionProblem, T: int, delta: float) -> Setting:
-    """At so large a delta that there are alarms; in the paper's tests a known horizon takes the smallest exponents."""
-    urn, grid = lr.PolyaUrn(problem.n_states), np.arange(T + 1) / T
-    known, unknown = partial(exact, T), partial(exact, None)
-    each: dict[str, Callable[[], Setting]] = {
-        "gap": lambda: algorithm_1(problem, lr.RegretGap(T, 1e-3)),
-        "gap, span aware": lambda: algorithm_1(problem, lr.RegretGap(T, 1e-3, span_aware=True)),
-        "gap, sharp": lambda: algorithm_1(problem, lr.RegretGap(T, 0.05, sharp=True)),
-        "gap, unknown horizon": lambda: algorithm_1(problem, lr.RegretGap(None, span_aware=True, delta=delta)),
-        "v-regret": lambda: algorithm_1(None, lr.VRegret(T, delta, grid)),
-        "v-regret, threshold": lambda: algorithm_1(None, lr.VRegret(T, delta, grid, "threshold")),
-        "exact, urn": lambda: known(urn, problem, delta),
-        "exact, shrunk urn": lambda: known(lr.predictors.ShrunkUrn(problem, T), problem, delta),
-        "exact, recovery": lambda: known(lr.Recovery(memories=(3, 9), budget=0.3), problem, delta),
-        "exact, recovery and urn": lambda: known(lr.Recovery(budget=0.2, safe=urn), problem, delta),
-        "exact, unknown horizon, urn": lambda: unknown(urn, problem, delta),
-        "exact, unknown horizon, recovery": lambda: unknown(lr.Recovery(budget=0.2), problem, delta),
-    }
-    return each[name]()
-
-
-NAMES = [
-    *("gap", "gap, span aware", "gap, sharp", "gap, unknown horizon", "v-regret", "v-regret, threshold", "exact, urn"),
-    *("exact, shrunk urn", "exact, recovery", "exact, recovery and urn"),
-    *("exact, unknown horizon, urn", "exact, unknown horizon, recovery"),
-]
+# For T steps of a problem, at so large a delta that there are alarms; with a known horizon at the smallest exponents.
+MADE: dict[str, Callable[[lr.DecisionProblem, int, float], Setting]] = {
+    "gap": lambda p, T, delta: algorithm_1(p, lr.RegretGap(T, 1e-3)),
+    "gap, span aware": lambda p, T, delta: algorithm_1(p, lr.RegretGap(T, 1e-3, span_aware=True)),
+    "gap, sharp": lambda p, T, delta: algorithm_1(p, lr.RegretGap(T, 0.05, sharp=True)),
+    "gap, unknown horizon": lambda p, T, delta: algorithm_1(p, lr.RegretGap(None, span_aware=True, delta=delta)),
+    "v-regret": lambda p, T, delta: algorithm_1(None, lr.VRegret(T, delta)),
+    "v-regret, threshold": lambda p, T, delta: algorithm_1(None, lr.VRegret(T, delta, test="threshold")),
+    "exact, urn": lambda p, T, delta: algorithm_1(p, lr.ExactTest(delta, T), urn(p)),
+    "exact, shrunk urn": lambda p, T, delta: algorithm_1(p, lr.ExactTest(delta, T), lr.ShrunkUrn(p, T)),
+    "exact, recovery": lambda p, T, delta: algorithm_1(
+        p, lr.ExactTest(delta, T), lr.Recovery(memories=(3, 9), budget=0.3)
+    ),
+    "exact, recovery and urn": lambda p, T, delta: algorithm_1(
+        p, lr.ExactTest(delta, T), lr.Recovery(budget=0.2, safe=urn(p))
+    ),
+    "exact, unknown horizon, urn": lambda p, T, delta: algorithm_1(p, lr.ExactTest(delta), urn(p)),
+    "exact, unknown horizon, recovery": lambda p, T, delta: algorithm_1(
+        p, lr.ExactTest(delta), lr.Recovery(budget=0.2)
+    ),
+}
 
 
 def promised(setting: Setting, steps: int) -> float:
@@ -62,7 +56,7 @@ def promised(setting: Setting, steps: int) -> float:
     return steps * sum(setting.certificate.at(steps).terms.values())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MADE)
 def test_no_short_sequence_loses_more(name: str) -> None:
     """All of them, beside forecasts drawn for every past; at every step, and the sharpened bound at the end."""
     rng, used = np.random.default_rng(7), []
@@ -70,7 +64,7 @@ def test_no_short_sequence_loses_more(name: str) -> None:
     games += [] if "shrunk" in name or "v-regret" in name else [some_game(rng, 3, 2)]
     for problem in games:
         S, T = problem.n_states, 9 if problem.n_states == 2 else 5
-        setting, tokens = made(name, problem, T, 0.95), all_sequences(problem.n_states, T)
+        setting, tokens = MADE[name](problem, T, 0.95), all_sequences(problem.n_states, T)
         bound_T = np.array([promised(setting, t) for t in range(1, T + 1)])
         sharp = setting.certificate.sharpen().at(T)
         for _ in range(2):
@@ -83,11 +77,11 @@ def test_no_short_sequence_loses_more(name: str) -> None:
     assert max(used) > (0.4 if "exact" in name else 0.15)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MADE)
 def test_no_model_has_more_false_alarms(name: str) -> None:
     """Forecasts for every past, climbed to as many alarms as can be: their exact chance if the model is right."""
     rng, T = np.random.default_rng(0), 7
-    setting, tokens = made(name, PENNIES, T, 0.6), all_sequences(2, T)
+    setting, tokens = MADE[name](PENNIES, T, 0.6), all_sequences(2, T)
     engine, most = Engine(setting), setting.certificate.tv_bound
     in_time = T if setting.test.horizon is None else T - 1  # to change a prediction
 
@@ -144,11 +138,11 @@ def win_back_then_hurt(player: Any, base: Any, problem: lr.DecisionProblem, T: i
     return np.array(tokens)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MADE)
 def test_no_adversary_gets_more(name: str) -> None:
     """In 64 steps of a game with a span of 2, which the paper's thresholds need to say anything."""
     T, used, alarms = 64, [], 0
-    setting, is_general = made(name, PENNIES, T, 0.5), "v-regret" in name
+    setting, is_general = MADE[name](PENNIES, T, 0.5), "v-regret" in name
     bound_T = {t: promised(setting, t) for t in (16, 32, T)}
     for base in BASES.values():
         safe = lr.robust.Robust(base, setting, None if is_general else PENNIES)
@@ -166,7 +160,7 @@ def test_no_adversary_gets_more(name: str) -> None:
 
 def test_the_way_back_is_certified() -> None:
     """The number of the notes, at T = 1024."""
-    assert exact(1024, None, lr.matching(), 2 / 1024).certificate.regret_bound <= 0.095
+    assert algorithm_1(lr.matching(), lr.ExactTest(2 / 1024, 1024)).certificate.regret_bound <= 0.095
 
 
 @pytest.mark.parametrize(("test", "bounded"), [(lr.RegretGap(4), 1.0), (lr.ExactTest(0.1, 4), 0.1)])

@@ -172,22 +172,21 @@ def test_mixtures_of_v_shapes_are_proper_and_their_negatives_are_not(seed: int) 
         ScoringRule(lambda p, y: -loss(p, y), name="upside down")
 
 
-IMPROPER: dict[str, Callable] = {
-    "absolute": lambda p, y: abs(y - p),
-    "one-sided": lambda p, y: (1 - y) * p,
-    "a little biased": lambda p, y: (y - p) ** 2 + 0.01 * p,
-}
-
-
-@pytest.mark.parametrize("name", IMPROPER)
-def test_improper_rules_are_refused_with_the_forecasts_that_break_them(name: str) -> None:
-    loss = IMPROPER[name]
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("absolute", lambda p, y: abs(y - p)),
+        ("one-sided", lambda p, y: (1 - y) * p),
+        ("a little biased", lambda p, y: (y - p) ** 2 + 0.01 * p),
+    ],
+)
+def test_improper_rules_are_refused_with_the_forecasts_that_break_them(name: str, loss: Callable) -> None:
     with pytest.raises(ValueError, match=f"loss must be proper, and {name} is not") as caught:
         ScoringRule(loss, name)
     words = str(caught.value).replace(",", "").split()
     q, p = float(words[words.index("q") + 2]), float(words[words.index("p") + 2])
     costs = [(1 - q) * loss(c, 0) + q * loss(c, 1) for c in (p, q)]
-    assert costs[0] < costs[1]  # the two forecasts of the message do break it
+    assert costs[0] < costs[1]
 
 
 # Scoring rule to problem
@@ -343,7 +342,6 @@ def test_the_error_is_what_the_statement_says() -> None:
         (lambda: problem_of(brier()), "n_actions or forecasts, one of them"),
         (lambda: problem_of(brier(), forecasts=[0, 2]), r"forecasts must be a list of numbers in \[0, 1\]"),
         (lambda: v_regret([0.5, 0.5], [0], [0.5]), r"p must have the shape of tokens, \(1,\), or \(1, 2\), got \(2,\)"),
-        (lambda: v_regret([1.2, 0.5], [0, 1], [0.5]), r"p must lie in \[0, 1\], got values from 0.5 to 1.2"),
         (lambda: blind_spot([0.5], 3), "horizon must be even, got 3"),
     ],
 )

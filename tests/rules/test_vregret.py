@@ -208,7 +208,6 @@ def test_bad_input_by_name() -> None:
     for build, message in (
         (lambda: lr.VRegret(None), "horizon must be a whole number >= 1, got None"),
         (lambda: lr.VRegret(10, tips=[0.5, 1.2]), "tips must be a list of numbers in \\[0, 1\\], got"),
-        (lambda: lr.VRegret(10, test="sharp"), 'test must be "exact" or "threshold", got \'sharp\''),
         (lambda: algorithm_1(None, lr.VRegret(10), three), "PolyaUrn predicts 3 states"),
         (lambda: algorithm_1(None, lr.VRegret(10), lr.Recovery()), "fallback must be a PolyaUrn over two states"),
         (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), test=lr.VRegret(10)), "problem must be None"),
