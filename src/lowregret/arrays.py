@@ -6,7 +6,6 @@ actions) comes *first*, so that every operation runs over long contiguous memory
 What a predictor or policy of your own needs is in ``__all__``; the rest is the package's own and may change.
 """
 
-import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
@@ -37,7 +36,6 @@ __all__ = [
 
 Array = Any  # a NumPy array or any array that follows the standard
 
-triton_installed = importlib.util.find_spec("triton") is not None  # so a program for a GPU can be made
 _NUMPY = (np.ndarray, np.generic, int, float, list, tuple, type(None))  # what NumPy's functions work on
 _ROWS_ON_CPU = 1 << 16  # elements of one work array: a few of them fit the second-level cache
 _ROWS_ON_DEVICE = 1 << 24

@@ -64,8 +64,7 @@ def _profits(orders: np.ndarray, demands: np.ndarray, price: float, cost: float,
         raise ValueError(f"cost must be at most the price {price:g}, got {cost:g}: every sale would lose")
     order, demand = orders[:, None], demands[None, :]
     sold = np.minimum(order, demand)
-    with np.errstate(over="ignore", invalid="ignore"):  # payoffs must be finite, and are looked at next
-        payoffs: np.ndarray = price * sold + salvage * (order - sold) - cost * order
+    payoffs: np.ndarray = price * sold + salvage * (order - sold) - cost * order
     return payoffs
 
 
@@ -88,8 +87,7 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
     """
     moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
     fee = inputs.not_negative(fee, "fee")
-    with np.errstate(over="ignore", invalid="ignore"):
-        payoffs = positions[:, None] * moves[None, :] - fee * np.abs(positions)[:, None]
+    payoffs = positions[:, None] * moves[None, :] - fee * np.abs(positions)[:, None]
     return DecisionProblem.from_payoffs(payoffs, actions=_printed(positions), states=_printed(moves))
 
 

@@ -24,13 +24,8 @@ _EXACT = 1e-12  # a Bayes risk met as closely as this is met
 class ScoringRule:
     """A bounded proper scoring rule (Definition C.1): no forecast costs less, in expectation, than the truth.
 
-    Parameters
-    ----------
-    loss
-        ``loss(p, y)``: what forecast p costs when y comes, for arrays too. It is tried on a grid of 257 forecasts, and
-        refused if some forecast p beats the truth q.
-    name
-        What printed output calls it.
+    ``loss(p, y)`` is what forecast p costs when y comes, for arrays too. It is tried on a grid of 257 forecasts, and
+    refused if some forecast p beats the truth q. ``name`` is what printed output calls it.
 
     >>> float(ScoringRule(lambda p, y: (y - p) ** 2).bayes_risk(0.5))
     0.25
@@ -155,16 +150,9 @@ class Approximation(NamedTuple):
 def problem_of(rule: ScoringRule, n_actions: int | None = None, forecasts: Any = None) -> Approximation:
     """Lemma C.2, the converse: a decision problem that stands for a scoring rule, and by how much it misses it.
 
-    With finitely many actions it is exact if and only if the Bayes risk is piecewise linear; then the fewest actions
-    that do it are found. Otherwise the forecasts are placed so that the largest error is as small as it can be: all
-    errors between neighbours are then equal. The losses are mapped onto [-1, 1] by ``DecisionProblem.from_payoffs``.
-
-    Parameters
-    ----------
-    n_actions
-        How many actions at most.
-    forecasts
-        The forecasts to choose from, in place of ``n_actions``.
+    Its actions are the ``forecasts`` given, or at most ``n_actions``. If the Bayes risk is piecewise linear, the fewest
+    that make it exact are found; it cannot be exact otherwise, and the largest error is made as small as it can be: all
+    errors between neighbours are then equal.
 
     >>> problem_of(brier(), 5).forecasts.round(6).tolist()
     [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -185,7 +173,7 @@ def problem_of(rule: ScoringRule, n_actions: int | None = None, forecasts: Any =
     risk = -np.max(np.stack([1 - ends, ends], axis=1) @ payoffs.T, axis=1)
     error = float(np.max(risk - rule.bayes_risk(ends)))
     short = [f"{forecast:.4g}" for forecast in forecasts_A]
-    names = short if len(set(short)) == len(short) else list(map(repr, forecasts_A.tolist()))  # all different
+    names = short if len(set(short)) == len(short) else forecasts_A.tolist()  # all different
     return Approximation(DecisionProblem.from_payoffs(payoffs, actions=names), forecasts_A, max(0.0, error))
 
 

@@ -104,11 +104,6 @@ def blind_spot(tips: Any, horizon: int) -> BlindSpot:
     In the cell that holds 1/2, forecast alternately a little below its middle, when 1 comes, and a little above, when
     0 comes: wrong each time, but no tip of the grid tells the two forecasts apart.
 
-    Parameters
-    ----------
-    horizon
-        How many steps; an even number.
-
     >>> p, tokens, tip = blind_spot([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], horizon=4)
     >>> p.round(6).tolist(), tokens.tolist(), round(tip, 6)
     ([0.54, 0.56, 0.54, 0.56], [1, 0, 1, 0], 0.55)

@@ -1,5 +1,6 @@
 """A trained decoder as a predictor like any other: one forward pass for a sequence, a key-value cache for a stream."""
 
+import importlib.util
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,10 +11,12 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import inputs
-from ..arrays import Array, triton_installed
+from ..arrays import Array
 from ..predictors import Predictor
 from .backends import Replay, as_kind, as_tensor, recording_stream
 from .decoder import Decoder
+
+triton_installed = importlib.util.find_spec("triton") is not None  # so a program for a GPU can be made
 
 _TOKENS_AT_ONCE = {"cpu": 1 << 14, "cuda": 1 << 18}  # in one forward pass
 _FIRST_STEPS = 32  # of a stream: recording one costs more than it saves
