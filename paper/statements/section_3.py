@@ -14,6 +14,7 @@ from lowregret.policies import Respond
 from lowregret.predictors import Markov, PolyaUrn, Predictor, Scheduled, sample
 from lowregret.robust.robustify import algorithm_1, robustify
 
+from ..two_sided import worst_two_sided
 from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 
@@ -223,7 +224,7 @@ def theorem_3_1_regret() -> list[Claim]:
         leads.append((external_regret(PLUS_MINUS, robust.respond(), tokens)[:, -1] - urn).max())
     passed = sum(value for name, value in robust.certificate.terms.items() if name != "fallback")
     robusts = {T: robustify(THIRD, COIN, test=RegretGap(T)) for T in (1024, 512, 128)}
-    worst = {T: exact_worst_case(robust, COIN, T) for T, robust in robusts.items()}
+    worst = {T: worst_two_sided(robust, T) for T, robust in robusts.items()}
     bound = {T: robust.certificate.sharpen().regret_bound for T, robust in robusts.items()}
     printed = math.log(2e6) / 1e3 + math.sqrt(2 * math.log(1e6))
     return [

@@ -10,7 +10,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates.by_counts import worst_case as worst_case_by_counts
 from lowregret.evaluate import adversaries
-from lowregret.evaluate.adversaries import beam, exact_worst_case, greedy, two_sided
+from lowregret.evaluate.adversaries import beam, exact_worst_case, greedy
 
 from ..conftest import extra, random_markov, random_problem, sweep, with_urn
 from .test_distances import TorchBer, ber
@@ -182,73 +182,6 @@ def test_worst_case_by_counts_is_for_counts_only() -> None:
     hedge = lr.policies.Hedge(COIN, 64)
     truth = exact_worst_case(hedge, COIN, 64).regret  # whatever the temperature: it has no use for one
     assert worst_case_by_counts(hedge, COIN, 64, 0.1) == pytest.approx(truth, abs=1e-12)
-
-
-# Algorithm 1 from above
-
-
-@pytest.mark.parametrize(
-    ("horizon", "worst_case", "certified"), [(128, 0.8706, 0.9377), (512, 0.5114, 0.5256), (1024, 0.3828, 0.3902)]
-)
-def test_the_two_sided_programme(horizon: int, worst_case: float, certified: float) -> None:
-    """Theorem 3.1's test on Ber(1/3): the bound of the notes, here attained, below the certificate."""
-    robust = lr.robustify(THIRD, COIN, test=lr.RegretGap(horizon))
-    found = exact_worst_case(robust, COIN, horizon)
-    assert found.found_by == "two-sided"
-    assert found.upper == pytest.approx(worst_case, abs=5e-5)
-    assert found.exact
-    assert replayed(COIN, robust.respond(), found) == pytest.approx(found.upper, abs=1e-9)
-    assert robust.certificate.sharpen().regret_bound == pytest.approx(certified, abs=5e-5)
-
-
-def early_gap(problem: lr.DecisionProblem, horizon: int, temperature: float) -> Any:
-    """Theorem 3.1 with so low a threshold that there is an alarm within a few steps."""
-    test = lr.RegretGap(horizon, span_aware=True)
-    object.__setattr__(test, "alpha", -0.8)
-    return lr.robust.algorithm_1(problem, test, response=lr.QuantalResponse(temperature))
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_the_two_sided_programme_is_a_bound_and_attained_by_constant_models(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    problem = [COIN, lr.matching(3), random_problem(rng, 3, 3)][seed % 3]
-    S = problem.n_states
-    horizon = 14 if S == 2 else 8
-    constant = lr.predictors.Scheduled(rng.dirichlet(np.full(S, 0.3), 1) * 0.99 + 0.01 / S)
-    varied = lr.predictors.Scheduled(rng.dirichlet(np.ones(S), horizon))
-    setting = early_gap(problem, horizon, temperature=float(rng.choice([0.01, 0.2])))
-    tokens = adversaries.all_sequences(2, 14)
-    alarms = lr.robust.Robust(THIRD, early_gap(COIN, 14, 0.01), COIN).alarm_times(tokens) < 14
-    assert 0.05 < alarms.mean() < 0.95, "the test shows nothing"
-    for base in (constant, varied, lr.PolyaUrn(S, 5.0)):
-        robust = lr.robust.Robust(base, setting, problem)
-        upper, tokens, regret = two_sided.worst_two_sided(robust.respond(), robust, horizon)
-        truth = brute_force(problem, robust.respond(), horizon)
-        assert regret - 1e-12 <= truth <= upper + 1e-12
-        assert lr.external_regret(problem, robust.respond(), tokens)[-1] == pytest.approx(regret, abs=1e-12)
-        if base is constant:
-            assert upper == pytest.approx(truth, abs=1e-9)
-        exact = exact_worst_case(robust, problem, horizon)  # small enough to be tried one and all
-        assert exact.exact
-        assert exact.regret == pytest.approx(truth, abs=1e-9)
-
-
-@pytest.mark.parametrize("source", ["sin5", "sin10"])
-def test_the_two_sided_bound_lies_between_a_sequence_and_the_certificate(source: str) -> None:
-    """For a model that changes over time it need not be attained."""
-    robust = lr.robustify(lr.evaluate.sources.paper_sources(128)[source], COIN, test=lr.RegretGap(128, span_aware=True))
-    found = exact_worst_case(robust, COIN, 128)
-    assert found.upper is not None
-    assert not found.exact
-    assert beam(robust, COIN, 128).regret <= found.regret < found.upper
-    assert found.upper <= robust.certificate.sharpen().regret_bound + 1e-12
-
-
-def test_another_temperature_than_its_own_is_not_bounded_two_sidedly() -> None:
-    robust = lr.robustify(THIRD, COIN, test=lr.RegretGap(60))
-    assert exact_worst_case(robust, COIN, 60).found_by == "two-sided"
-    with pytest.raises(ValueError, match="horizon"):
-        exact_worst_case(robust, COIN, 60, temperature=0.3)
 
 
 # Beams

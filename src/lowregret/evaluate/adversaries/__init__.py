@@ -1,7 +1,7 @@
 """Who plays against you (Lemmas 2.2 and 2.3, Theorem 3.1): sequences of states that make a player regret.
 
-``greedy`` picks the worst state step by step, ``beam`` keeps many pasts alive, ``exact_worst_case`` is the truth, or
-a bound on it from above, where that can be computed. Each returns a ``Worst`` that says which it was.
+``greedy`` picks the worst state step by step, ``beam`` keeps many pasts alive, ``exact_worst_case`` is the truth where
+that can be computed. Each returns a ``Worst`` that says which it was.
 
 A *player* is a predictor, responded to quantally (or exactly: ``respond="best"``), or a policy. Any player can be
 searched. Three optional abilities, of predictors and policies of your own as of ours, let it be searched faster:

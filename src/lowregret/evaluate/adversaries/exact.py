@@ -1,4 +1,4 @@
-"""The worst case over all sequences (what Lemma 2.3 and Theorem 3.1 bound): exact, or bounded from above."""
+"""The worst case over all sequences (what Lemma 2.3 and Theorem 3.1 bound)."""
 
 import math
 from typing import Any
@@ -14,8 +14,7 @@ from ...problems import DecisionProblem
 from ..players import BestRespond, acting
 from ..regret import external_regret
 from ..sources import numbered_sequences
-from . import two_sided
-from .search import Worst, beam, key_of, search
+from .search import Worst, key_of, search
 
 _MOST_SEQUENCES = 2**20
 _MOST_STREAMS = 2**16  # kept alive at once when equal keys merge
@@ -26,14 +25,12 @@ _AGREE = 1e-9
 def exact_worst_case(
     player: Any, problem: DecisionProblem, horizon: int, temperature: float | None = None, respond: str = "quantal"
 ) -> Worst:
-    """The sequence with the largest average regret, and that regret; for Algorithm 1 a bound on it from above.
+    """The sequence with the largest average regret, and that regret.
 
     By dynamic programming over counts for players that depend on nothing else (up to 2**28 counts over all steps: a
-    horizon of 23,000 with two states, 1,170 with three). By the two-sided dynamic programme for ``Robust`` predictors
-    with a ``RegretGap`` test whose base and fallback depend on counts only: ``exact`` is then True only if the sequence
-    found attains the bound ``upper``. By dynamic programming over counts and keys for players that have a ``key``,
-    while no more than 2**16 differ. Otherwise by trying all sequences, if there are at most 2**20. The parameters are
-    those of ``greedy``.
+    horizon of 23,000 with two states, 1,170 with three). By dynamic programming over counts and keys for players that
+    have a ``key``, while no more than 2**16 differ. Otherwise by trying all sequences, if there are at most 2**20. The
+    parameters are those of ``greedy``.
 
     >>> from lowregret import PolyaUrn, matching
     >>> worst = exact_worst_case(PolyaUrn(2), matching(), horizon=1024)
@@ -43,7 +40,7 @@ def exact_worst_case(
     horizon = inputs.whole(horizon, "horizon")
     actor = acting(player, problem, horizon, temperature, respond)
     size = by_counts.table_size(problem.n_states, horizon)
-    policy, robust, found = policy_of_counts(actor), two_sided.watched_by_gap(actor), None
+    policy = policy_of_counts(actor)
     if policy is not None and size <= by_counts.LARGEST_TABLE:
         value, tokens = by_counts.worst_over_counts(policy, problem, horizon)
         regret = float(external_regret(problem, actor, tokens)[-1])
@@ -53,33 +50,17 @@ def exact_worst_case(
                 f"plays step by step: regret {value:.9g} against {regret:.9g} on the worst sequence"
             )
         return Worst(tokens, regret, True, regret, "counts")
-    if robust is not None and size <= two_sided.LARGEST_TABLE:
-        upper, tokens, regret = two_sided.worst_two_sided(actor, robust, horizon)
-        found = _bounded(Worst(tokens, regret, False, upper, "two-sided"))
-        if found.exact:
-            return found
     if key_of(actor, actor.start((1,))) is not None:
         by_keys = search(actor, problem, horizon, _MOST_STREAMS, give_up=True)
         if by_keys is not None:
             return Worst(by_keys[0], by_keys[1], True, by_keys[1], "keys")
     if problem.n_states**horizon <= _MOST_SEQUENCES:
         return _worst_of_all(actor, problem, horizon)
-    if found is not None:
-        other = beam(actor, problem, horizon)
-        if other.regret > found.regret:
-            found = _bounded(found._replace(tokens=other.tokens, regret=other.regret))
-        return found
-    why = "more than counts" if policy is None and robust is None else f"{size:,} counts, a table that is too large"
+    why = "more than counts" if policy is None else f"{size:,} counts, a table that is too large"
     raise ValueError(
         f"player {type(player).__name__} with horizon {horizon} cannot be searched exactly: it depends on {why}, and "
         f"{problem.n_states}**{horizon} sequences are too many to try. Use a shorter horizon, or adversaries.beam"
     )
-
-
-def _bounded(found: Worst) -> Worst:
-    """Exact where the sequence attains the bound."""
-    exact = found.regret >= (found.upper or math.inf) - _AGREE
-    return found._replace(exact=True, upper=found.regret) if exact else found
 
 
 def _worst_of_all(actor: Policy, problem: DecisionProblem, horizon: int) -> Worst:

@@ -22,8 +22,8 @@ class Worst(NamedTuple):
     """What an adversary found: ``tokens``, the average ``regret`` they inflict, and how much more there can be.
 
     ``exact``: no sequence is worse. ``upper``: no sequence has more regret than this (None: not known).
-    ``found_by``: "greedy", "beam", "counts" or "keys" (dynamic programming over counts, or over counts and keys),
-    "two-sided" (the dynamic programme for Algorithm 1), or "exhaustive".
+    ``found_by``: "greedy", "beam", "counts" or "keys" (dynamic programming over counts, or over counts and keys), or
+    "exhaustive".
     """
 
     tokens: np.ndarray

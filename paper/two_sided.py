@@ -6,28 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...abilities import ability
-from ...arrays import first, last, mix
-from ...certificates import by_counts
-from ...certificates.by_counts import Lattice, least
-from ...policies import Policy, Respond
-from ...robust import Robust
-from ...rules import RegretGap
-from ...rules.regret_gap import GapWatch
-from ..regret import external_regret
+from lowregret.arrays import first, last, mix
+from lowregret.certificates import by_counts
+from lowregret.certificates.by_counts import Lattice, least
+from lowregret.evaluate import external_regret
+from lowregret.evaluate.adversaries import Worst
+from lowregret.robust import Robust
+from lowregret.rules.regret_gap import GapWatch
 
 LARGEST_TABLE = 40_000_000  # counts over all steps: twenty bytes each, to find the way back
 _ROUNDING = 1e-9  # a gap this close to the threshold may fall on either side of it
-
-
-def watched_by_gap(actor: Policy) -> Robust | None:
-    """The robust predictor behind the player, if this programme bounds it; None if not."""
-    robust = actor.predictor if isinstance(actor, Respond) else None
-    if not isinstance(robust, Robust) or not isinstance(robust.setting.test, RegretGap):
-        return None
-    as_watched = actor.problem == robust.problem and actor.temperature == robust.temperature  # type: ignore[attr-defined]
-    by_counts = all(ability(p, "law_of_counts") for p in (robust.base, robust.setting.fallback))
-    return robust if as_watched and by_counts else None
 
 
 @dataclass
@@ -71,14 +59,19 @@ class _Responses:
         return base, fallback
 
 
-def worst_two_sided(actor: Policy, robust: Robust, horizon: int) -> tuple[float, np.ndarray, float]:
-    """An upper bound on the average regret over all sequences, and a bad sequence with its regret.
+def worst_two_sided(robust: Robust, horizon: int) -> Worst:
+    """A bad sequence for a predictor with a ``RegretGap`` test, and a bound from above on the average regret on all.
+
+    The base and the fallback must depend on counts alone. The worst case is exact where the sequence attains the bound.
 
     Before the switch the player earns what the base's response earns, and the rule watches the gap G_t. For given
     counts the programme knows the least and the greatest gap and forgets which are attained in between, so it may
     think of pasts that do not exist: the value is a bound from above, the sequence behind it one from below.
     """
-    problem, stakes, lattice = actor.problem, _Responses(robust), Lattice(actor.problem.n_states, horizon)
+    if by_counts.table_size(robust.n_states, horizon) > LARGEST_TABLE:
+        raise ValueError(f"horizon must be shorter: {horizon} steps take a table that is too large")
+    stakes, actor = _Responses(robust), robust.respond()
+    problem, lattice = stakes.problem, Lattice(robust.n_states, horizon)
     watch = robust.setting.watch
     assert isinstance(watch, GapWatch)
     zero, never = np.zeros(1), np.full(1, math.inf)
@@ -98,7 +91,9 @@ def worst_two_sided(actor: Policy, robust: Robust, horizon: int) -> tuple[float,
         tries.append(_retrace(trail, lattice, stakes, thresholds, "own", int(switched_N.argmax())))
     tokens_NxT = np.stack(tries)
     regret_N = external_regret(problem, actor, tokens_NxT)[:, -1]
-    return upper, tokens_NxT[int(regret_N.argmax())], float(regret_N.max())
+    worst = int(regret_N.argmax())
+    exact = bool(regret_N[worst] >= upper - _ROUNDING)
+    return Worst(tokens_NxT[worst], float(regret_N[worst]), exact, upper, "two-sided")
 
 
 def _advance(
