@@ -200,7 +200,7 @@ def test_behind_every_test_a_policy_is_played_as_a_stream_and_at_once(name: str)
         np.testing.assert_array_equal(engine.alarm_times(probs, tokens), times)
         late = np.arange(40) >= times[:, None]
         np.testing.assert_allclose(trace.policy_NxTxA[late], policy.policy_sequence(tokens)[late], atol=1e-12)
-        with pytest.raises(ValueError, match=r"is a policy, which gives actions and no distributions"):
+        with pytest.raises(ValueError, match=r"is a policy: it must be a predictor"):
             lr.robustify(lr.predictors.Scheduled([[0.9, 0.1]]), COIN, test=test, fallback=policy)
 
 
