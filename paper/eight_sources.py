@@ -53,13 +53,14 @@ class AtWorst(NamedTuple):
     tv_bound: float | None
 
 
-def at_worst(name: str, player: Predictor, horizon: int, width: int = 64) -> AtWorst:
+def at_worst(name: str, player: Predictor, horizon: int) -> AtWorst:
     """The worst sequence that an adversary finds against a player: the exact one where that is to be had."""
     coin = matching()
-    found = adversaries.beam(player, coin, horizon, width=width)
+    by_gap = isinstance(player, Robust) and isinstance(player.setting.test, RegretGap)
+    found = adversaries.beam(player, coin, horizon, width=256 if by_gap else 64)
     try:
-        if isinstance(player, Robust) and isinstance(player.setting.test, RegretGap):
-            bounded, found = worst_two_sided(player, horizon), adversaries.beam(player, coin, horizon)
+        if isinstance(player, Robust) and by_gap:
+            bounded = worst_two_sided(player, horizon)
         else:
             bounded = adversaries.exact_worst_case(player, coin, horizon)
         found = bounded if bounded.regret >= found.regret else found._replace(upper=bounded.upper)

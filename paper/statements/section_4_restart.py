@@ -17,6 +17,7 @@ from lowregret.robust import AverageRestart
 from lowregret.robust.average_restart import theorem_4_2
 from lowregret.robust.robustify import robustify
 
+from ..two_sided import worst_two_sided
 from .claims import Claim, against, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 from .section_3 import PLUS_MINUS, quantal
@@ -216,7 +217,7 @@ def theorem_4_2_regret() -> list[Claim]:
     whole = AverageRestart(NEVER, COIN, 0, 176, T)
     ones = external_regret(COIN, whole, np.ones(3 * 176, dtype=int))[-1]
     copy = AverageRestart(NEVER, COIN, 0, 1024, T).copy
-    worst = exact_worst_case(copy, COIN, 1024).regret
+    worst = worst_two_sided(copy, 1024).regret
     safe = AverageRestart(ALTERNATOR, COIN, 1, 48, 160, test=ExactTest(0.5, 48), fallback=PolyaUrn(2))
     hunted = beam(safe, COIN, 160, width=64).regret
     alternating, names = [], ("the printed rule", "the exact test")

@@ -307,7 +307,8 @@ def test_warnings_with_their_amounts():
         "the errors of the models of 2 shops are alike up to 2 days apart, more than chance explains. Perhaps outcomes "
         f"are known later than the next day: with a lag of 3 the guard would have earned {guard + 200:,.0f} euros, not "
         f"{guard:,.0f} euros (--lag, --known-at; --lag 1 if they are not)",
-        "the models of 40 shops gave no chance at all to 40 outcomes that occurred: one raises the alarm",
+        "the models of 40 shops gave no chance at all to 40 outcomes that occurred: one raises the alarm by itself, so "
+        "if probabilities are rounded to 0, log more digits",
     )
 
 

@@ -307,14 +307,18 @@ def warnings(found: Any) -> tuple[str, ...]:
     if (late := streams.filter(pl.col("seems_lag").is_not_null())).height:
         lag, more = int(late["seems_lag"].to_numpy().max()), math.fsum(late["guard_then"] - late["guard"])
         then, now = amounts(found, found.totals["guard"] + more, found.totals["guard"])
+        instead = f"{then}, not {now}" if then != now else "the same"
         lines.append(
             f"the errors of {those(late)} are alike up to {counted(lag - 1, unit)} apart, more than chance explains. "
             f"Perhaps outcomes are known later than the next {unit}: with a lag of {lag} the guard would have earned "
-            f"{then}, not {now} (--lag, --known-at; --lag 1 if they are not)"
+            f"{instead} (--lag, --known-at; --lag 1 if they are not)"
         )
     if (excluded := streams.filter(pl.col("excluded") > 0)).height:
         surprises = counted(sum(excluded["excluded"]), "outcome")
-        lines.append(f"{those(excluded)} gave no chance at all to {surprises} that occurred: one raises the alarm")
+        lines.append(
+            f"{those(excluded)} gave no chance at all to {surprises} that occurred: one raises the alarm by itself, so "
+            "if probabilities are rounded to 0, log more digits"
+        )
     if streams.height > 1 and found.steps < _FEW * streams.height:
         each = f"{counted(streams.height, word)} of {found.steps / streams.height:.2g} steps each on average"
         lines.append(f"{each}: if {printable(found.columns['stream'], 80)} only numbers the rows, use --stream none")

@@ -57,7 +57,7 @@ class Guard:
         ``Actions() + References("desk")`` others who forecast, too.
     test
         When to stop acting on the model: ``ExactTest(delta, horizon)``, or ``NoTest()``. What the test adds is that
-        nothing changes while the model is right; playing the fallback from the first step on earns as much.
+        nothing changes while the model is right; playing the fallback from the first step on often earns as much.
     fallback
         What is played after an alarm: ``Recovery()`` by default, ``UseReference(name)``, or a policy such as
         ``policies.AdaHedge(problem)``.
