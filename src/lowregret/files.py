@@ -1,6 +1,8 @@
 """Files: written whole or not at all; text that is read, or refused in words."""
 
 import os
+import secrets
+import shutil
 from pathlib import Path
 
 
@@ -8,9 +10,11 @@ def replace(path: Path, data: bytes) -> None:
     """Write this content to the file, or leave it as it was: a process that is killed leaves no half of one."""
     path = path.resolve()  # a link stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         draft.write_bytes(data)
+        if path.exists():
+            shutil.copymode(path, draft)
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)

@@ -283,3 +283,25 @@ def test_a_prompt_that_begins_with_padding():
     out = processor(rows, model(rows).logits[:, -1].detach())
     assert torch.isfinite(out[:, STATES]).all()
     assert [who.steps for who in processor.decided(rows)] == [1, 3]
+
+
+@pytest.mark.parametrize("keep", [4096, 15])
+def test_rows_that_end_early_are_padded_and_leave_the_others_as_they_are(robust, keep):
+    ends, steps = STATES[1], 12 * (1 + len(robust.base.states.separator))
+    settings = {"do_sample": True, "temperature": 3.0, "eos_token_id": ends, "max_new_tokens": steps}
+    watched = Watched(robust, pad_token_id=0, keep=keep)
+    out, _ = written(robust, [[]] * 6, watched, **settings)
+    lengths = [row.tolist().index(ends) + 1 if ends in row else len(row) for row in out]
+    assert len(set(lengths)) > 1
+    assert max(lengths) == out.shape[1]
+    seen = []
+    for input_ids, scores, after in watched.seen:
+        going = torch.tensor([input_ids.shape[1] <= length for length in lengths])
+        seen.append((input_ids[going], scores[going], after[going]))
+        assert (after[~going].argmax(-1) == 0).all()
+        assert torch.isfinite(after[~going]).sum() == (~going).sum()
+    assert agrees(robust, seen)[0] > 4
+    for row, length, decided in zip(out, lengths, watched.decided(out), strict=True):
+        states, _ = history(robust, row[:length])
+        alarm = int(robust.alarm_times(np.array(states)))
+        assert (decided.steps, decided.switched_at) == (len(states), alarm if alarm <= len(states) else None)

@@ -178,10 +178,22 @@ def test_a_refusal_changes_nothing() -> None:
     [
         ({}, "classes must list the labels unless a guard is given"),
         ({"classes": ["calm", "calm"]}, "must have different names"),
-        ({"guard": Guard(SEA), "classes": ["fog", "calm", "storm"]}, "name the states as the labels are"),
+        (
+            {"guard": Guard(SEA), "classes": ["fog", "calm", "storm"]},
+            "a label for each of the states",
+        ),
         ({"guard": Guard(SEA), "floor": 2}, r"floor must lie in \[0, 1\)"),
     ],
 )
 def test_what_is_refused(settings: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Guarded(**{"model": naive_bayes.GaussianNB(), **settings})
+
+
+def test_labels_are_in_the_order_that_is_stated() -> None:
+    """Where states have no names; those that have are matched by name."""
+    model, payoffs = naive_bayes.GaussianNB(), [[0, 10], [1, 0]]
+    guard = lr.Guard(lr.DecisionProblem.from_payoffs(payoffs))
+    assert Guarded(model, guard, classes=[1, 0])._labels.labels == (1, 0)
+    with pytest.raises(ValueError, match="a label for each of the states"):
+        Guarded(model, guard, classes=[0])

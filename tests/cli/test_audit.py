@@ -144,6 +144,11 @@ def test_where_nothing_can_be_written_shows_before_the_work(shop: Path, asked: l
     done = run(".", "--payoffs", "payoffs.csv", "--out", "out")  # the next audit would read streams.parquet
     assert done.exit_code == 2
     assert "must not lie in LOG" in done.output
+    (shop / "streams.parquet").write_bytes(b"mine")
+    done = run("streams.parquet", "--payoffs", "payoffs.csv", "--out", ".")
+    assert done.exit_code == 2
+    assert "which would be overwritten" in done.output
+    assert (shop / "streams.parquet").read_bytes() == b"mine"
     assert asked == []
 
 

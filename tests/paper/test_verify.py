@@ -89,7 +89,7 @@ MUTANTS = [
     ("5.2, the switching rule, strictly", RateWatch, "threshold", 0.0),
     ("Unknown horizon, bounds", certificates, "urn_anytime", lambda *a: 0.99 * URN(*a)),
     ("Unknown horizon, bounds", BOUNDS, "regret_gap_anytime", lambda **a: {**GAP(**a), "threshold": 0}),
-    ("Unknown horizon, shares", certificates, "anytime_log", lambda t, delta: LOG(t, 1.1 * delta)),
+    ("Unknown horizon, shares", BOUNDS, "anytime_log", lambda t, delta: LOG(t, 1.1 * delta)),
     ("Unknown horizon, shares", PRIOR, "weights_K", lambda self, start: WEIGHTS(self, start) * 1.01),
     ("C.4, the constants", BOUNDS, "theorem_c_4", lambda **a: {**C_4(**a), "test": 0.5 * C_4(**a)["test"]}),
     ("Excluded states", Engine, "alarm_times", lambda engine, probs, tokens: 1 + 0 * tokens[..., 0]),

@@ -32,6 +32,11 @@ def test_payoffs_of_a_file(text: str, actions: Any, states: Any, tmp_path: Path)
     assert (found.actions, found.states) == (wanted.actions, wanted.states)
 
 
+def test_payoffs_that_are_whole_numbers(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("dry,wet\n1,0\n0,1\n")
+    assert payoffs_in(tmp_path / "p.csv").utility.tolist() == [[1, -1], [-1, 1]]
+
+
 def test_payoffs_of_an_array(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.array(EUROS))
     assert payoffs_in(tmp_path / "p.npy").utility.tolist() == lr.DecisionProblem.from_payoffs(EUROS).utility.tolist()

@@ -313,6 +313,20 @@ def test_forecasts_with_names_are_gone_by_them(order: list[str]) -> None:
         assert lr.backtest(_weather(), given, states).earned == plain.earned
 
 
+def test_states_that_are_bools_are_gone_by_in_a_series() -> None:
+    problem = lr.DecisionProblem([[1, 0], [0, 1]], states=[False, True])
+    guard = lr.Guard(problem)
+    assert guard.advise(pd.Series([0.3, 0.7], index=[True, False])).forecast.tolist() == [0.7, 0.3]
+
+
+def test_outcomes_may_be_a_list_of_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    guard = lr.Guard(lr.matching(), streams=2)
+    guard.advise([[0.5, 0.5]] * 2)
+    guard.observe([torch.tensor(0), torch.tensor(1)])
+    assert guard.steps.tolist() == [1, 1]
+
+
 def test_forecasts_whose_names_are_not_all_states_are_refused() -> None:
     guard = lr.Guard(_weather())
     for bad in ({"sun": 0.7, "rain": 0.3}, pd.Series({"sun": 1.0, "a": 0, "b": 0})):

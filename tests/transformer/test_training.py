@@ -211,6 +211,13 @@ def test_a_run_that_is_lost_says_so(tmp_path: Path) -> None:
         run.refuse_lost()
 
 
+def test_another_module_is_another_task(tmp_path: Path) -> None:
+    first, same, other = (
+        described(Imitate(lr.FromModule(Decoder(2, SMALL, seed=seed).eval(), [0, 1], bos=0))) for seed in (5, 5, 6)
+    )
+    assert first == same != other
+
+
 def test_another_run_is_not_continued(tmp_path: Path) -> None:
     first, second = (Transformer(Decoder(2, SMALL, seed=seed)) for seed in (5, 6))
     stopped(tasks("imitate"), tmp_path / "m.safetensors", EIGHT, 6, init=first, save_every=3, report_every=2)

@@ -58,12 +58,16 @@ def guard_of(guard: Guard | None, labels: Sequence[Any] | None) -> Guard:
 def labels_of(problem: DecisionProblem, labels: Sequence[Any] | None, stated: bool) -> list[Any]:
     """The labels in the order of the states; None: the states' own names, or their numbers.
 
-    They are matched by name, and a state that is not among them keeps its own. Otherwise their order decides: where it
-    is ``stated`` to be that of the states, or where states have no names and no label is the number of another state.
+    They are matched by name, and a state that is not among them keeps its own. Where names say nothing their order
+    decides: if it is ``stated`` to be that of the states, or if no label is the number of another state.
     """
     if labels is None:
         return list(range(problem.n_states) if problem.state_names.unnamed else problem.states)
     places = [problem.state_names.position(label) for label in labels]
+    if stated and len(set(labels)) != problem.n_states:
+        raise ValueError(f"classes must name a label for each of the states {list(problem.states)}, got {labels}")
+    if stated and problem.state_names.unnamed:
+        return list(labels)
     if None not in places:
         found = dict(zip(places, labels, strict=True))
         kind = (lambda name: name) if isinstance(labels[0], str) else (lambda name: type(labels[0])(float(name)))

@@ -25,6 +25,9 @@ except ModuleNotFoundError as error:
     ) from error
 
 
+_ENDED = -1  # in place of the position within a separator: the row has ended, and is padded from there on
+
+
 class Decided(NamedTuple):
     """Who decided the states of one written sequence."""
 
@@ -39,6 +42,7 @@ class RobustLogitsProcessor(LogitsProcessor):
     What it returns is a function of ``input_ids`` and ``scores``: the history is read from the tokens at every call, so
     rows may be reordered (beams), repeated, padded on the left, dropped or come back later. A history whose beginning
     it has not seen is read by the model once, in one pass of ``robust.base``. Only states and separators are written.
+    Rows that end early (a state for EOS, a stopping criterion) are padded.
 
     It must come first among processors that change scores: temperature and the like then act on the robust forecast.
     With a separator, beams must not be sampled: ``generate`` would take tokens of probability 0, which is refused.
@@ -99,7 +103,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         """Scores whose softmax is the robust forecast over the states, or the separator where that is due."""
         rows = to_numpy(input_ids.cpu())
         not_training(self._states.module, "model")
-        read = [self._read(row, i) for i, row in enumerate(rows)]
+        read = [self._read_or_ended(row, i) for i, row in enumerate(rows)]
         due = [i for i, (_, within) in enumerate(read) if within == 0]
         out = torch.full_like(scores, -math.inf)
         if due:
@@ -109,13 +113,16 @@ class RobustLogitsProcessor(LogitsProcessor):
             due_M = torch.tensor(due, device=scores.device)
             out[due_M[:, None], ids_S] = logs_MxS.to(out)
         for i, (_, within) in enumerate(read):
-            if within:
+            if within == _ENDED:
+                out[i, self.pad_token_id] = 0.0
+            elif within:
                 out[i, int(self._separator[within - 1])] = 0.0
         return out
 
     def decided(self, sequences: Tensor) -> list[Decided]:
         """For each written sequence (what ``generate`` returned): how many of its states the model itself decided."""
-        read = [self._read(row, i)[0] for i, row in enumerate(to_numpy(sequences.cpu()))]
+        rows_BxL = to_numpy(sequences.cpu())
+        read = [self._read_or_ended(row, i, returned=True)[0] for i, row in enumerate(rows_BxL)]
         found: dict[int, Decided] = {}
         for rows, states_NxT in _by_length(read):
             after, T = self._histories.after(states_NxT), states_NxT.shape[1]
@@ -123,6 +130,26 @@ class RobustLogitsProcessor(LogitsProcessor):
             for i, one, at in zip(rows, after, self._histories.alarms(after), strict=True):
                 found[i] = Decided(T, one.decided / T if T else 1.0, at or None)
         return [found[i] for i in range(len(read))]
+
+    def _read_or_ended(self, row: np.ndarray, i: int, returned: bool = False) -> tuple[np.ndarray, int]:
+        """``_read``; for a row that has ended, what was written before its padding.
+
+        Unless ``generate`` has ``returned`` it, only a row whose last state was asked for here can have ended: any
+        other was padded on the wrong side.
+        """
+        try:
+            return self._read(row, i)
+        except ValueError as error:
+            kept = 1 + np.flatnonzero(row != self.pad_token_id)[-1:]
+            if self.pad_token_id is None or not 0 < kept.sum() < len(row):
+                raise
+            try:
+                states, _ = self._read(row[: kept[0]], i)
+            except ValueError:
+                raise error from None
+            if not returned and not self._histories.wrote(states):
+                raise
+            return states, _ENDED
 
     def _read(self, row: np.ndarray, i: int) -> tuple[np.ndarray, int]:
         """The states written so far, and how many tokens of a last one whose separator is unfinished."""
@@ -202,8 +229,8 @@ class Histories:
     def after(self, states_NxT: np.ndarray) -> list[History]:
         """What is remembered after the states: from the forecast of the last one, else from the model."""
         # From its beginning even where a history is known itself: the model may have been asked again since.
-        parents = [self.held.get(row[:-1].tobytes()) if len(row) else None for row in states_NxT]
-        begun = [i for i, parent in enumerate(parents) if parent is not None and parent.probs_S is not None]
+        parents = [self._asked_after(row[:-1]) if len(row) else None for row in states_NxT]
+        begun = [i for i, parent in enumerate(parents) if parent is not None]
         found = dict(zip(begun, self._advanced([parents[i] for i in begun], states_NxT[begun, -1:]), strict=True))
         read: dict[bytes, History] = {}  # the same history may stand in several rows
         for i, row in enumerate(states_NxT):
@@ -237,6 +264,18 @@ class Histories:
         while len(self.held) > self.keep:
             self.held.popitem(last=False)
         return news
+
+    def wrote(self, states_T: np.ndarray) -> bool:
+        """Whether the last of these states was asked for here; if so, its forecast is kept a while longer."""
+        if len(states_T) == 0 or self._asked_after(states_T[:-1]) is None:
+            return False
+        self.held.move_to_end(states_T[:-1].tobytes())
+        return True
+
+    def _asked_after(self, states_T: np.ndarray) -> History | None:
+        """A history that is held together with the forecast of what follows."""
+        found = self.held.get(states_T.tobytes())
+        return None if found is None or found.probs_S is None else found
 
     def _advanced(self, before: list[Any], state_Nx1: np.ndarray) -> list[History]:
         """One more state each."""

@@ -141,7 +141,7 @@ class FromModule(TokenPredictor):
     (1, 4, 3)
     """
 
-    module: Any = field(repr=False)
+    module: Any
     token_ids: tuple[int, ...]
     bos: Any = None
     context: int | None = None
@@ -155,6 +155,9 @@ class FromModule(TokenPredictor):
         steps = steps_in(room, before, (), "bos")
         inputs.keep(self, token_ids=ids, context=steps, states=StateLogits(module, ids, before))
         try_out(self.states, "module", steps or 4)
+
+    def __repr__(self) -> str:
+        return f"FromModule({type(self.module).__name__} over tokens {list(self.token_ids)}, bos {self.bos})"
 
     def _next_logits(self, tokens_NxT: Tensor) -> Tensor:
         unread_NxT, rows = F.pad(tokens_NxT, (0, 1)), self.states.rows_at_once(tokens_NxT.shape[1] + 1)

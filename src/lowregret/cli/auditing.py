@@ -91,6 +91,10 @@ def audit(
         for folder in paths:
             if folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
                 raise ValueError(f"--out must not lie in LOG {folder}, of which the next audit reads all files: {out}")
+        written = {(out / name).resolve() for name in WRITTEN}
+        for one in (*paths, payoffs, *filter(None, [config])):
+            if one.resolve() in written:
+                raise ValueError(f"--out must not be the folder of {one}, which would be overwritten")
         out.mkdir(parents=True, exist_ok=True)  # or it is refused before the work
         with progress() as report:
             found = audited(paths, payoffs_in(payoffs), progress=report, **vars(settings))

@@ -350,14 +350,22 @@ class Engine:
 
     def _alarms(self, forecast_NxTxS: Any, state_NxT: Any) -> Any:
         """Step by step where a test has no other way: which steps ``[N, T]`` raise an alarm; it ends where all have."""
-        rows, found = self.start(state_NxT.shape[0]), []
-        for t in range(state_NxT.shape[1]):
-            step = self.advise(rows, t + 1, Inputs(forecast_NxTxS[:, t]))
-            rows, signals = self.observe(rows, t + 1, step, state_NxT[:, t])
-            found.append(signals.alarm_N)
-            if self.xp is np and (self.head.open(rows).alarm > 0).all():
+        xp, watch, play, (n, T) = self.xp, self.setting.watch, self.setting.play, state_NxT.shape
+        memory, never_N, found = self.of_class(self.start(n), 0), state_NxT[:, 0] < 0, []
+        had_N = never_N
+        for t in range(T):
+            clock_N = xp.zeros(n, dtype=xp.float64) + t
+            step = self.before(Inputs(forecast_NxTxS[:, t]), clock_N, never_N)
+            step = play.prepare(memory, step) if watch.compares else step
+            outcome = self.setting.outcomes.observed(step, state_NxT[:, t])
+            level_N = watch.update(memory, step, outcome, clock_N + 1, lambda level_N: never_N)
+            found.append(self.can_alarm & (level_N >= watch.threshold))
+            had_N = had_N | found[-1]
+            if xp is np and had_N.all():
                 break
-        return self.xp.stack(found, axis=-1)
+            if watch.compares:
+                play.update(memory, step, outcome, (clock_N + 1)[:, None])
+        return xp.stack(found, axis=-1)
 
     def predictions(self, forecast_NxTxS: Any, state_NxT: Any, times_N: Any) -> Any:
         """The predictions ``[N, T, S]``: the model's until the alarm at ``times_N``, then the fallback's."""

@@ -114,7 +114,8 @@ def _refuse_unclear(rows: list[list[str]], has_states: bool, has_actions: bool, 
             "states, or what an action is paid. If it is the states', leave its first cell empty, above a first column "
             "of actions; if not, put a line with names of the states above it"
         )
-    if has_states and not has_actions and len(column) > 1 and len(rows[-1]) == len(first) and _is_count(column):
+    as_a_frame = column == [str(i) for i in range(len(column))]  # writes its rows
+    if has_states and not has_actions and len(column) > 1 and len(rows[-1]) == len(first) and as_a_frame:
         raise ValueError(
             f"payoffs must say what the first column of {path} is, {first[0]!r}: it may be the numbers of the actions, "
             "or payoffs. If it is the actions', leave the cell above it empty; if not, put a column with names of the "

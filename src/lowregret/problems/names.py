@@ -96,6 +96,8 @@ class Names:
 
 def _meaning(value: Any) -> tuple[str, Any]:
     """What a name or a value says, by kind: equal where it is the same."""
+    if hasattr(value, "item") and not isinstance(value, np.generic):
+        value = value.item()  # of one number: a narrow one of NumPy's own is what it prints
     text = unicodedata.normalize("NFC", str(value).strip())
     if text in _MISSING and not isinstance(value, str):
         return "missing", None
@@ -117,7 +119,7 @@ def by_name(names: Names, values: Any, what: str = "probs") -> Any:
     labels = _labels(values)
     if labels is None or (len(labels) != len(names.names) and not isinstance(values, dict)):
         return values
-    at = {names.position(label): label for label in labels}
+    at = {names.position(label): i for i, label in enumerate(labels)}
     if None in at or len(at) != len(names.names):
         if isinstance(values, dict) or set(at) != {None}:
             few = ", ".join(map(inputs.shown, labels[:_LISTED]))
@@ -125,8 +127,10 @@ def by_name(names: Names, values: Any, what: str = "probs") -> Any:
         return values
     order = [at[i] for i in range(len(at))]
     if isinstance(values, dict):
-        return np.stack([np.asarray(values[label], dtype=np.float64) for label in order], axis=-1)
-    return values.select(order) if hasattr(values, "select") else values[order]
+        return np.stack([np.asarray(values[labels[i]], dtype=np.float64) for i in order], axis=-1)
+    if hasattr(values, "select"):
+        return values.select([labels[i] for i in order])
+    return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
 
 
 def _labels(values: Any) -> list[Any] | None:
