@@ -75,10 +75,8 @@ class Setting:
 
     def certify(self, steps: int | None) -> Certificate:
         """What is promised of so many steps (None: any number) before the first of them."""
-        given, name = (
-            self.test.certify(self, steps) if isinstance(self.test, Certifies) else None,
-            type(self.test).__name__,
-        )
+        name = type(self.test).__name__
+        given = self.test.certify(self, steps) if isinstance(self.test, Certifies) else None
         if given is None:
             called = f"{name}, of which nothing was proved"
             return Unproved(problem=self.payoff_range, tv_bound=1.0, called=called).certificate(steps)
